@@ -3,7 +3,7 @@
 use flashmob_core::condition::Condition;
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::batch::{WirePiece, decode_batch};
-use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
+use flashmob_core::wire::condition::{Alive, decode_alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{encode_error, encode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::map::{MAP_BYTES, MapWriter};
@@ -112,7 +112,7 @@ impl NodeEnd {
                 continue;
             }
             if frame.kind == FrameKind::Alive {
-                assert!(decode_alive(frame.meta).is_ok());
+                assert!(decode_alive(frame.meta).is_ok_and(|alive| alive != Alive::Progress));
                 continue;
             }
             assert_eq!(frame.kind, FrameKind::Batch);
@@ -203,7 +203,7 @@ impl NodeEnd {
             put_condition(&mut bytes, &Condition { battery_percent: Some(what_else % 101), ..Condition::default() });
         }
         if what_else & 12 == 12 {
-            put_alive(&mut bytes, what_else & 16 != 0);
+            put_alive(&mut bytes, Alive::ALL[usize::from(what_else >> 4) % 3]);
         }
         mutate(choices, &mut bytes);
         Some((bytes, honest))

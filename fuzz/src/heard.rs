@@ -1,5 +1,5 @@
 //! What devices tell: a node at `/join` and by multicast DNS, which anybody on the network may imitate, an app in its file, and a node
-//! that ran earlier in the file beside its data.
+//! that ran earlier in the files beside its data.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -10,17 +10,19 @@ use flashmob_server::device::state_file;
 use flashmob_server::discovery::announcement::{Announcement, BODY_BYTES_MAX, is_usable};
 use flashmob_server::discovery::txt;
 use flashmob_server::store::identity::Identity;
+use flashmob_server::store::sync_record;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 1, 11));
 
 /// The first byte says what the rest is.
 pub fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
-    match kind % 4 {
+    match kind % 5 {
         0 => joined(rest),
         1 => named(rest),
         2 => told(rest),
-        _ => remembered(rest),
+        3 => remembered(rest),
+        _ => recorded(rest),
     }
 }
 
@@ -63,8 +65,7 @@ fn told(text: &[u8]) {
 fn remembered(body: &[u8]) {
     let path = Path::new("data.flashmob");
     let _ = Identity::parse(path, body);
-    let sealed = [body, format!("\n# crc32 {:08x}\n", checksum(&[body, b"\n"].concat())).as_bytes()].concat();
-    match Identity::parse(path, &sealed) {
+    match Identity::parse(path, &sealed(body)) {
         Ok(identity) => {
             assert!(identity.charge().is_none() || identity.place().is_some());
             let text = identity.to_text().expect("what was read can be written");
@@ -72,6 +73,21 @@ fn remembered(body: &[u8]) {
         }
         Err(error) => assert!(error.to_string().contains("data.flashmob")),
     }
+}
+
+/// The record of syncs that failed, in the same way.
+fn recorded(body: &[u8]) {
+    let _ = sync_record::parse(body);
+    if let Ok(record) = sync_record::parse(&sealed(body)) {
+        assert!(record.dropped <= record.failed);
+        let text = sync_record::encode(&record).expect("what was read can be written");
+        assert_eq!(sync_record::parse(text.as_bytes()), Ok(record));
+    }
+}
+
+/// With the checksum that it should have.
+fn sealed(body: &[u8]) -> Vec<u8> {
+    [body, format!("\n# crc32 {:08x}\n", checksum(&[body, b"\n"].concat())).as_bytes()].concat()
 }
 
 /// One of each kind.
@@ -89,6 +105,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     );
     let stamp = "\n[sums]\nnonce = \"0123456789abcdef0123456789abcdef\"\nbefore = \"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5\"";
     let summed = charged.replacen("version = 2", "version = 3", 1) + stamp;
+    let syncs = "version = 1\nboot_id = \"0123456789abcdef0123456789abcdef\"\nfailed = 2\ndropped = 1";
     let seed = |kind: u8, text: &str| [&[kind][..], text.as_bytes()].concat();
     vec![
         ("join", seed(0, join)),
@@ -97,5 +114,6 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("identity", seed(3, plain)),
         ("identity_with_charge", seed(3, charged)),
         ("identity_with_sums", seed(3, &summed)),
+        ("failed_syncs", seed(4, syncs)),
     ]
 }

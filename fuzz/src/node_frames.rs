@@ -11,7 +11,7 @@ use flashmob_core::node::{LinkId, Node, NodeConfig, NodeEvent, StoreOp, TELL_EVE
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
-use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
+use flashmob_core::wire::condition::{Alive, decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, digest_of, digests};
 use flashmob_core::wire::frame::encode_frame;
 use flashmob_core::wire::hello::{Charge, Hello, Welcome};
@@ -47,6 +47,7 @@ struct Conn {
     received: Vec<u8>,
     is_welcome: bool,
     keeps_alive: bool,
+    hears_progress: bool,
     is_closing: bool,
     /// The charge of its hello.
     charge: Option<Charge>,
@@ -105,6 +106,7 @@ impl World<'_> {
                 received: Vec::new(),
                 is_welcome: false,
                 keeps_alive: false,
+                hears_progress: false,
                 is_closing: false,
                 charge: None,
                 is_linked: false,
@@ -135,7 +137,7 @@ impl World<'_> {
         }
     }
 
-    /// The device's condition changes, or the gateway keeps its link alive.
+    /// The device's condition changes, its store makes progress with flushes, or the gateway keeps its link alive.
     fn care(&mut self, conn: usize) {
         match self.choices.u8() {
             what @ 0..0x80 => {
@@ -143,9 +145,10 @@ impl World<'_> {
                 let condition = Condition { battery_percent: Some(what % 101), ..Condition::default() };
                 let _ = self.node.set_condition(self.now, condition);
             }
+            0x80..0xa0 => self.node.store_progressed(self.now),
             what => {
                 let mut bytes = Vec::new();
-                put_alive(&mut bytes, what & 1 != 0);
+                put_alive(&mut bytes, Alive::ALL[usize::from(what) % 3]);
                 mutate(&mut self.choices, &mut bytes);
                 self.send(conn, &bytes);
             }
@@ -160,6 +163,7 @@ impl World<'_> {
             session: u64::from(what >> 1 & 1),
             link: u16::from(what >> 2 & 1),
             keeps_alive: what & 8 == 0,
+            hears_progress: what & 16 == 0,
             attempt: u32::from(choices.u8() & 7),
             volume_id: if what & 0xf8 == 0xf8 { "w" } else { VOLUME_ID }.to_string(),
             extent: 0,
@@ -239,9 +243,13 @@ impl World<'_> {
                     conn.hellos += 1;
                     let hello = Hello::decode(frame.meta);
                     conn.keeps_alive = hello.as_ref().is_ok_and(|hello| hello.keeps_alive);
+                    conn.hears_progress = hello.as_ref().is_ok_and(|hello| hello.hears_progress);
                     conn.charge = hello.ok().and_then(|hello| hello.charge);
                 }
-                FrameKind::Alive if conn.hellos == 1 && conn.keeps_alive && decode_alive(frame.meta).is_ok() => {}
+                FrameKind::Alive
+                    if conn.hellos == 1
+                        && conn.keeps_alive
+                        && matches!(decode_alive(frame.meta), Ok(Alive::Here | Alive::Probe)) => {}
                 FrameKind::Batch if conn.hellos == 1 => {
                     match decode_batch(frame.meta, frame.payload.len(), &mut pieces) {
                         Ok(seq) if conn.asked.get(&seq).is_none_or(|a| a.answered.iter().all(|&a| a)) => {
@@ -350,7 +358,12 @@ impl World<'_> {
                     assert!(conn.is_welcome && conn.keeps_alive && decode_condition(frame.meta).is_ok())
                 }
                 FrameKind::Alive => {
-                    assert!(conn.is_welcome && conn.keeps_alive && decode_alive(frame.meta) == Ok(false))
+                    let is_known = match decode_alive(frame.meta) {
+                        Ok(Alive::Here) => true,
+                        Ok(Alive::Progress) => conn.hears_progress,
+                        _ => false,
+                    };
+                    assert!(conn.is_welcome && conn.keeps_alive && is_known)
                 }
                 FrameKind::Hello | FrameKind::Batch => panic!("a node sent {:?}", frame.kind),
             }

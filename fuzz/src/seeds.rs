@@ -10,7 +10,7 @@ use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::wire::HEADER_BYTES;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
-use flashmob_core::wire::condition::{put_alive, put_condition};
+use flashmob_core::wire::condition::{Alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
 use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::replies::RepliesEncoder;
@@ -170,6 +170,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         session: 7,
         link: 0,
         keeps_alive: true,
+        hears_progress: true,
         attempt: 1,
         volume_id: VOLUME_ID.to_string(),
         extent: 0,
@@ -308,7 +309,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     encode_batch(&mut digests, 10, &[digest(0, 4096), digest(1 << 40, 256 << 10), read(5, 5)], |_| ());
     let mut times = Vec::new();
     put_times(&mut times, &[piece_times(0), piece_times(2)]);
-    let (mut condition, mut alive) = (Vec::new(), Vec::new());
+    let (mut condition, mut alive, mut progress) = (Vec::new(), Vec::new(), Vec::new());
     let last_pause = Some(LastPause { lasted_ms: 312_000, reason: "the device slept".to_string() });
     let told = Condition {
         battery_percent: Some(41),
@@ -321,7 +322,8 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         ..Condition::default()
     };
     put_condition(&mut condition, &told);
-    put_alive(&mut alive, true);
+    put_alive(&mut alive, Alive::Probe);
+    put_alive(&mut progress, Alive::Progress);
     let mut followed_batch = batch[HEADER_BYTES..].to_vec();
     mark(&mut followed_batch, &[0, 2]);
     let meta = |kind: u8, frame: &[u8]| [&[kind], &frame[HEADER_BYTES..]].concat();
@@ -345,6 +347,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         ("times", meta(7, &times)),
         ("condition", meta(8, &condition)),
         ("alive", meta(9, &alive)),
+        ("progress", meta(9, &progress)),
         ("batch_with_payload", {
             let (mixed, payload_len) = (mixed_batch(3), 6u8);
             [&[1, payload_len, 0, 0, 0][..], &mixed[HEADER_BYTES..mixed.len() - 6]].concat()

@@ -227,9 +227,9 @@ fn condition(meta: &[u8]) {
 }
 
 fn alive(meta: &[u8]) {
-    let Ok(wants_answer) = decode_alive(meta) else { return };
+    let Ok(alive) = decode_alive(meta) else { return };
     let mut again = Vec::new();
-    put_alive(&mut again, wants_answer);
+    put_alive(&mut again, alive);
     assert_eq!(meta_of(&again), meta);
 }
 

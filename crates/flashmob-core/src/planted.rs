@@ -44,6 +44,10 @@ listed! {
         MapEndsInHole => "map-ends-in-hole",
         /// The gateway takes the runs of a map one byte too late on all extents but the first.
         MapShifted => "map-shifted",
+        /// What a process of a node recorded of syncs that failed is ignored when the next one starts.
+        FailedSyncLaundered => "failed-sync-laundered",
+        /// A node's progress with a flush does not count.
+        SlowFlushEvicts => "slow-flush-evicts",
         // Of volumes with copies.
         /// A change is acknowledged when the first copy has it.
         AckAfterFirstCopy => "ack-after-first-copy",
@@ -161,6 +165,8 @@ impl Bug {
                 | Bug::FlushWithoutStore
                 | Bug::FuaDropped
                 | Bug::FlushOvertakesWrite
+                | Bug::FailedSyncLaundered
+                | Bug::SlowFlushEvicts
         )
     }
 

@@ -169,6 +169,20 @@ impl Disk {
     }
 }
 
+/// The number that the medium below a file or block device got when it was put in, and that it gets anew each time (`diskseq`, since Linux
+/// 5.15). `None` if the system does not tell it, or the file system has no device of its own.
+#[must_use]
+pub fn medium_seq(path: &Path) -> Option<u64> {
+    let metadata = path.metadata().ok()?;
+    let dev = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+    medium_seq_at(Path::new("/"), (rustix::fs::major(dev), rustix::fs::minor(dev)))
+}
+
+/// The same of the device with this number, by the `/sys` below `root`.
+pub(super) fn medium_seq_at(root: &Path, dev: Dev) -> Option<u64> {
+    number(whole_disk(&by_number(root, dev)?)?.sysfs.join("diskseq"))
+}
+
 /// The mounts of this thread, which may have a namespace of its own.
 fn mounted(root: &Path) -> Vec<Mount> {
     let text = text(root.join("proc/thread-self/mountinfo")).or_else(|| text(root.join("proc/self/mountinfo")));

@@ -59,6 +59,10 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     for fault in faults_of_copies() {
         assert!(totals.faults[fault.kind()] >= 5, "{}: {totals:?}", Fault::KINDS[fault.kind()]);
     }
+    let time = Duration::ZERO;
+    for fault in [Fault::FailedSyncs(0, time), Fault::SlowFlush(0, time), Fault::StuckFlush(0, time)] {
+        assert!(totals.faults[fault.kind()] >= 3, "{}: {totals:?}", Fault::KINDS[fault.kind()]);
+    }
     assert!(totals.mended > 10, "{totals:?}");
     assert!(totals.scrubs > 600 && totals.scrub_corrupt > 100 && totals.scrub_differing > 20, "{totals:?}");
     assert!(totals.rewritten > 20, "{totals:?}");

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use flashmob_core::units::Time;
+use flashmob_server::store::sync_record::SyncRecord;
 use flashmob_server::store::{Mapping, Store, StoreConfig, TryRead};
 
 /// Reads between two looks at the clock, as a node does it once per turn; and how many are known ahead.
@@ -73,6 +74,7 @@ fn measure(path: &Path, size_bytes: u64, way: Way, len: usize, reads: usize, see
     let start = Instant::now();
     let config = StoreConfig { threads: 1, mapped, ..StoreConfig::new(path) };
     let store = Store::open(config, start, || {}).unwrap_or_else(|e| panic!("{e}"));
+    store.begin(SyncRecord::load(None, Vec::new()), None).unwrap_or_else(|e| panic!("{e}"));
     let file = File::open(path).expect("the file");
     let mut buf = vec![0; len];
     let places = size_bytes / len as u64;

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::units::Time;
+use flashmob_server::store::sync_record::SyncRecord;
 use flashmob_server::store::{ExtentId, Mapping, Store, StoreConfig, StoreDone, StoreOp, TryRead};
 
 const BLOCK: usize = 4096;
@@ -86,6 +87,7 @@ impl Bed {
             let _ = wake.send(());
         };
         let store = Store::open(config, start, wake).unwrap_or_else(|e| panic!("{e}"));
+        store.begin(SyncRecord::load(None, Vec::new()), None).unwrap_or_else(|e| panic!("{e}"));
         if has_sums {
             // The bytes are there already: their checksums are made here, and not while it is measured.
             store

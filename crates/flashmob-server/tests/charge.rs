@@ -29,6 +29,7 @@ fn hello(epoch: u64) -> Hello {
         session: epoch,
         link: 0,
         keeps_alive: false,
+        hears_progress: false,
         attempt: 1,
         volume_id: "photos".to_string(),
         extent: 3,

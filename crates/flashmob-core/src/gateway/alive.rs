@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::state::{LinkId, State};
 use super::{Action, Event, Gateway};
+use crate::planted::{self, Bug};
 use crate::units::Time;
-use crate::wire::condition::{decode_alive, decode_condition, put_alive};
+use crate::wire::condition::{Alive, decode_alive, decode_condition, put_alive};
 use crate::wire::frame::WireError;
 
 /// How long after its last batch a link counts as used: longer than programs pause between steps, shorter than people do. Beyond it
@@ -75,7 +76,7 @@ impl Gateway {
         let link = &mut self.links[id];
         link.alive.sent = now;
         if link.out.is_empty() || wants_answer {
-            link.out.append(|out| put_alive(out, wants_answer));
+            link.out.append(|out| put_alive(out, if wants_answer { Alive::Probe } else { Alive::Here }));
             link.counters.alive_frames += 1;
             self.links.mark(id);
         }
@@ -160,11 +161,18 @@ impl Gateway {
         Ok(())
     }
 
-    /// A node shows that it is alive.
+    /// A node shows that it is alive, or that its store makes progress with a flush.
     #[cold]
     #[inline(never)]
     pub(super) fn handle_alive(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
-        decode_alive(meta)?;
+        if decode_alive(meta)? == Alive::Progress {
+            if !planted::is(Bug::SlowFlushEvicts) {
+                self.links[id].store_progressed = Some(now);
+            }
+            // Others find room beside the flush from now on.
+            self.queues.feed_if_ready(self.links[id].node);
+            return Ok(());
+        }
         let alive = &mut self.links[id].alive;
         // The answer to an earlier probe may be from before a restart.
         alive.unanswered = alive.unanswered.saturating_sub(1);

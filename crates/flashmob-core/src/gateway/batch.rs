@@ -49,11 +49,12 @@ impl Gateway {
         let links = state.links.clone();
         let waiting = self.queues[node].ready_len();
         let hold = state.way.hold_time();
-        let has_room = |link: &Link| match link.sent.back() {
+        let has_room = |link: &Link| match link.in_the_way().next_back() {
             _ if link.state != State::Ready => false,
             None => true,
             Some(last) => {
-                link.sent.len() < window && (waiting >= last.left.min(limits.pieces) || now >= last.sent + hold)
+                let is_enough = waiting >= last.left.min(limits.pieces) || now >= last.sent + hold;
+                is_enough && link.in_the_way().count() < window
             }
         };
         let mut order = (state.next_link..links.end).chain(links.start..state.next_link);
@@ -65,7 +66,7 @@ impl Gateway {
     /// The same where all links of a node count as one: always the first of them, so that TCP's acknowledgements travel with data.
     fn one_way_link(&self, now: Time, node: usize, window: usize, limits: BatchLimits) -> Option<LinkId> {
         let state = &self.nodes[node];
-        if self.one_way(now, node).map(|(_, link)| link.sent.len()).sum::<usize>() >= window {
+        if self.one_way(now, node).map(|(_, link)| link.in_the_way().count()).sum::<usize>() >= window {
             return None;
         }
         let is_enough = match self.last_batch_out(now, node) {
@@ -89,7 +90,7 @@ impl Gateway {
     }
 
     fn last_batch_out(&self, now: Time, node: usize) -> Option<&SentBatch> {
-        self.one_way(now, node).filter_map(|(_, link)| link.sent.back()).max_by_key(|batch| batch.sent)
+        self.one_way(now, node).filter_map(|(_, link)| link.in_the_way().next_back()).max_by_key(|batch| batch.sent)
     }
 
     fn links_are_one_way(&self, node: usize) -> bool {
@@ -102,15 +103,15 @@ impl Gateway {
         let state = &self.nodes[node];
         let window = self.volumes[state.volume].spec.outstanding_batches.max(1);
         if self.links_are_one_way(node) {
-            let out: usize = self.one_way(now, node).map(|(_, link)| link.sent.len()).sum();
+            let out: usize = self.one_way(now, node).map(|(_, link)| link.in_the_way().count()).sum();
             if out < window {
                 return self.last_batch_out(now, node).map(|last| last.sent + state.way.hold_time());
             }
             return self.one_way(now, node).filter_map(|(_, link)| link.stuck_from()).filter(|&at| at > now).min();
         }
         let links = self.links.of(state).iter();
-        let holding = links.filter(|link| link.state == State::Ready && link.sent.len() < window);
-        holding.filter_map(|link| link.sent.back()).map(|last| last.sent + state.way.hold_time()).min()
+        let holding = links.filter(|link| link.state == State::Ready && link.in_the_way().count() < window);
+        holding.filter_map(|link| link.in_the_way().next_back()).map(|last| last.sent + state.way.hold_time()).min()
     }
 
     /// Whether a batch for this node is to be answered in one frame, as P1's slaves do, rather than as its pieces are done. In automatic

@@ -15,7 +15,7 @@ use super::{Action, Event, Gateway};
 use crate::buffers::RxBuf;
 use crate::planted::{self, Bug};
 use crate::units::Time;
-use crate::wire::condition::{decode_alive, decode_condition};
+use crate::wire::condition::{Alive, decode_alive, decode_condition};
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
 use crate::wire::hello::Welcome;
 
@@ -112,10 +112,8 @@ impl Gateway {
         while let Decoded::Frame(frame, taken) = frame::decode_frame(&rx.data()[held.seen_bytes..])? {
             match frame.kind {
                 FrameKind::Condition => drop(decode_condition(frame.meta)?),
-                FrameKind::Alive => {
-                    decode_alive(frame.meta)?;
-                    held.is_alive = true;
-                }
+                // No flush came on this link yet.
+                FrameKind::Alive if decode_alive(frame.meta)? != Alive::Progress => held.is_alive = true,
                 FrameKind::Error => {
                     let text = frame::error_text(frame.meta);
                     self.disconnect(now, id, &format!("the node reports: {text}"));

@@ -10,12 +10,15 @@ use crate::units::Time;
 
 /// A request fails after this many timeouts even if its node answers others.
 pub const LATENESS_MAX: u32 = 20;
+/// How many timeouts a flush may take with a node whose store makes progress. Where another copy is there, one less.
+pub const FLUSH_TIMEOUTS_MAX: u32 = 10;
 /// Minimum silence of a node, and age of a request to it, before that is shed when memory is short.
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Fails every request that is older than its volume's timeout, not counting what was before the loop last stood still, and has a piece at
-    /// a node, or on a link, that answered nothing for that long. One that only waits for its turn at a slow node goes on. A change that was sent holds back overlapping ones until it is
+    /// a node, or on a link, that answered nothing for that long. One that only waits for its turn at a slow node goes on, and so does a flush with
+    /// which a node's store makes progress. A change that was sent holds back overlapping ones until it is
     /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
         let timeouts: Vec<Duration> = self.volumes.iter().map(|volume| volume.spec.timeout).collect();
@@ -55,10 +58,11 @@ impl Gateway {
         for (number, node) in self.nodes.iter().enumerate() {
             let timeout = self.volumes[node.volume].spec.timeout;
             let links = &self.links.of(node);
-            let silent = |link: &&Link| link.is_unanswering(now, timeout);
+            let most = timeout * FLUSH_TIMEOUTS_MAX;
+            let silent = |link: &&Link| link.is_stuck(now, timeout, most);
             for link in links.iter().filter(silent) {
                 // Held pieces may wait for a change that is out on this link.
-                let waiting = link.sent_requests().chain(link.unresolved_requests());
+                let waiting = link.stuck_requests(now, timeout, most).chain(link.unresolved_requests());
                 stuck.extend(waiting.chain(self.queues[number].held_requests()));
             }
             if links.iter().all(|link| silent(&link)) {

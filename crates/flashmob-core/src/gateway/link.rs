@@ -41,6 +41,7 @@ impl Gateway {
             session: self.config.session,
             link: link.number,
             keeps_alive: true,
+            hears_progress: true,
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),
             extent: node.extent,

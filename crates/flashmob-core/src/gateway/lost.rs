@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::late::FLUSH_TIMEOUTS_MAX;
 use super::state::{Alive, LinkId, State};
 use super::{Action, Event, Gateway};
 use crate::buffers::RxBuf;
@@ -74,7 +75,7 @@ impl Gateway {
                 self.ask_others(now, node);
             }
             // It answers, but not this batch: what waits behind it must not wait for ever.
-            State::Ready if link.sent.front().is_some_and(|b| now - b.sent >= spec.timeout * 2) => {
+            State::Ready if link.has_waited(now, spec.timeout * 2, spec.timeout * FLUSH_TIMEOUTS_MAX) => {
                 self.disconnect(now, id, "a batch was never answered");
             }
             State::Ready => self.keep_alive(now, id),

@@ -47,7 +47,7 @@ pub use copies::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, MemberStatus,
     PassKept, PassStatus, ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
-pub use late::LATENESS_MAX;
+pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
 pub use outbox::{Action, Completion, Event};

@@ -71,7 +71,7 @@ pub enum Event {
     Deposed(String),
     /// A node is the wrong one, as it or this gateway found: its name, the reason and the remedy.
     NodeRefused(String, String),
-    /// A node's device restarted with changes that were acknowledged but not flushed: its name.
+    /// A node's device restarted, or its process after a failed sync, with changes that were acknowledged but not flushed: its name.
     ChangesLost(String),
     /// Requests that failed because they took too long: the volume's name, and how many.
     TimedOut(String, usize),

@@ -59,6 +59,8 @@ pub(super) struct NodeLink {
     pub pieces_in_hand: usize,
     /// Pieces that are in the store.
     pub pieces_in_store: usize,
+    /// Those of them that are slow flushes.
+    pub slow_in_store: usize,
     /// Limits do not yet allow to decode received bytes.
     pub blocked: bool,
     /// The needs of the blocked batch: pieces, bytes.
@@ -235,10 +237,11 @@ impl Node {
         }
     }
 
+    /// Whether something is in the store that has to end before this peer is welcomed. Flushes that take long have not: they change nothing, and
+    /// the node must not be out of reach for as long as they take.
     fn is_fence_busy(&self, id: usize, peer: &Peer) -> bool {
-        self.links
-            .iter()
-            .any(|(other, l)| other != id && l.pieces_in_store > 0 && l.peer.is_some_and(|p| is_fenced_by(&p, peer)))
+        let is_busy = |l: &NodeLink| l.pieces_in_store > l.slow_in_store;
+        self.links.iter().any(|(other, l)| other != id && is_busy(l) && l.peer.is_some_and(|p| is_fenced_by(&p, peer)))
     }
 
     fn welcome(&mut self, id: LinkId) {
@@ -260,6 +263,7 @@ impl Node {
         };
         link.out.append(|out| welcome.encode(out));
         link.told.is_wanted = hello.keeps_alive;
+        link.told.is_progress_wanted = hello.keeps_alive && hello.hears_progress;
         // Bytes behind the hello were not decoded until now.
         link.blocked = !link.rx.is_empty();
         self.tell_newcomer(self.latest.max(received), id);

@@ -9,9 +9,10 @@
 //! [`Node::wrote`]; last, [`Node::poll_event`].
 //!
 //! Invariants: every piece of a connected link is answered exactly once; nothing of a link that a welcome has fenced is executed
-//! afterwards, and nothing of a link below the epoch that the extent remembers; memory stays within the budget however peers behave.
+//! afterwards but the end of a slow flush, and nothing of a link below the epoch that the extent remembers; memory stays within the budget however peers behave.
 
 mod charge;
+mod failed_syncs;
 mod followed;
 mod link;
 mod reply;
@@ -36,19 +37,20 @@ use crate::wire::hello::{Charge, Hello, RefuseReason};
 use crate::wire::replies::RepliesEncoder;
 
 pub use charge::{ACCEPTED_MAX, accept, check_charge};
+pub use failed_syncs::{FailedSyncs, boot_id_of};
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
 pub use serve::LIGHT_BYTES_MAX;
 use serve::{Batch, PieceRef};
 pub use status::{NodeCounters, NodeStatus};
-pub use told::TELL_EVERY;
+pub use told::{PROGRESS_EVERY, TELL_EVERY};
 
 /// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
     /// The extent's permanent identity.
     pub extent_id: [u8; 16],
-    /// Identity of this start of the operating system.
+    /// Identity of this start of the device: [`FailedSyncs::shown_boot_id`].
     pub boot_id: [u8; 16],
     /// Size of the extent in bytes.
     pub size_bytes: u64,
@@ -191,6 +193,8 @@ struct InStore {
     parts: Vec<Entry<PieceRef>>,
     /// Its load on the store's depth.
     load: usize,
+    /// It is a flush, with which the store has made progress since it was given it.
+    is_slow: bool,
 }
 
 /// The state machine of one node.
@@ -214,6 +218,8 @@ pub struct Node {
     store_bytes: u64,
     /// The load of the operations in the store on its depth.
     store_load: usize,
+    /// Slow flushes in the store.
+    slow_flushes: usize,
     /// Batches with held answers, and the latest time that the shell passed in.
     holding: usize,
     latest: Time,
@@ -253,6 +259,7 @@ impl Node {
             condition: None,
             store_bytes: 0,
             store_load: 0,
+            slow_flushes: 0,
             holding: 0,
             latest: Time::default(),
             clock_start_ns: 0,
@@ -418,6 +425,7 @@ impl Node {
         self.stages.record_n(NodeInterval::FlashDone, service_nanos, op.parts.len() as u64);
         self.counters.store_ops += 1;
         self.store_load -= op.load;
+        self.slow_flushes -= usize::from(op.is_slow);
         self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
         self.finish_parts(&mut op, done);
         self.parts_pool.push(op.parts);

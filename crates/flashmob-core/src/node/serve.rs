@@ -296,15 +296,19 @@ impl Node {
                 len_bytes: issue.len_bytes,
                 data,
             });
-            entry.insert(InStore { issue, parts, load });
+            entry.insert(InStore { issue, parts, load, is_slow: false });
         }
     }
 
     /// The load of an operation on the store's depth, up to [`STORE_LOAD_FULL`].
     ///
     /// The depth keeps a device busy; the rest waits in the elevator, which sorts. A plain write into the page cache keeps no device busy,
-    /// and the kernel sorts writeback; handing it over costs more than doing it, so many go together.
+    /// and the kernel sorts writeback; handing it over costs more than doing it, so many go together. Flushes beside one that is slow wait for
+    /// the same bytes.
     fn load_of(&self, issue: &Issue) -> usize {
+        if issue.op == Op::Flush && self.slow_flushes > 0 {
+            return 0;
+        }
         let is_cached = self.config.align_bytes <= 1;
         let is_light = issue.op == Op::Write && !issue.flags.has(OpFlags::FUA) && issue.len_bytes <= LIGHT_BYTES_MAX;
         if is_cached && is_light { 1 } else { STORE_LOAD_FULL }
@@ -344,6 +348,7 @@ impl Node {
             }
             if let Some(link) = self.links.get_mut(link.0) {
                 link.pieces_in_store -= 1;
+                link.slow_in_store -= usize::from(op.is_slow);
             }
             let data = if !is_read || done.result.is_err() {
                 None

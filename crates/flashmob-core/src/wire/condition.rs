@@ -1,9 +1,10 @@
-//! Condition frames report a node's device; alive frames keep a radio awake or probe a link.
+//! Condition frames report a node's device; alive frames keep a radio awake, probe a link, or tell of progress with a flush.
 //!
 //! They are sent only where hello and welcome said that both ends know them.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
 use crate::condition::{Condition, Crossed, LastPause, Network, THERMAL_STATUS_MAX};
+use crate::enums::listed;
 
 /// Most bytes of the reason of a pause, as written.
 pub const REASON_BYTES_MAX: usize = 255;
@@ -120,18 +121,30 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
     })
 }
 
-/// Appends an alive frame; with `wants_answer` the other end answers.
-pub fn put_alive(out: &mut Vec<u8>, wants_answer: bool) {
-    encode_frame(out, FrameKind::Alive, |meta| meta.push(u8::from(wants_answer)), |_| ());
+listed! {
+    /// What an alive frame says.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Alive {
+        /// It keeps a radio awake, or answers a probe.
+        Here = 0,
+        /// It is a probe: the other end answers.
+        Probe = 1,
+        /// The node's store has made progress with a flush that came on this link. Only to a gateway that hears of it
+        /// ([`Hello::hears_progress`](super::hello::Hello::hears_progress)): for another it would answer a probe.
+        Progress = 2,
+    }
 }
 
-/// Decodes the meta of an alive frame: whether an answer is wanted.
-pub fn decode_alive(meta: &[u8]) -> Result<bool, WireError> {
-    match meta {
-        [0] => Ok(false),
-        [1] => Ok(true),
-        _ => Err(WireError::Malformed("alive")),
-    }
+/// Appends an alive frame.
+pub fn put_alive(out: &mut Vec<u8>, alive: Alive) {
+    encode_frame(out, FrameKind::Alive, |meta| meta.push(alive as u8), |_| ());
+}
+
+/// Decodes the meta of an alive frame.
+pub fn decode_alive(meta: &[u8]) -> Result<Alive, WireError> {
+    let [byte] = meta else { return Err(WireError::Malformed("alive")) };
+    Alive::from_wire(*byte).ok_or(WireError::Malformed("alive"))
 }
 
 #[cfg(test)]
@@ -252,9 +265,8 @@ mod tests {
 
     #[test]
     fn a_frame_that_keeps_alive_has_one_byte() {
-        for (meta, expected) in
-            [(&[0u8][..], Some(false)), (&[1], Some(true)), (&[2], None), (&[], None), (&[0, 0], None)]
-        {
+        let known = [(&[0u8][..], Some(Alive::Here)), (&[1], Some(Alive::Probe)), (&[2], Some(Alive::Progress))];
+        for (meta, expected) in known.into_iter().chain([(&[3][..], None), (&[], None), (&[0, 0], None)]) {
             assert_eq!(decode_alive(meta).ok(), expected, "{meta:?}");
         }
     }

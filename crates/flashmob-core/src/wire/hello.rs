@@ -18,6 +18,9 @@ pub struct Hello {
     /// The gateway knows alive and condition frames. On the wire it is the highest bit of the link's number, so that an older node takes
     /// it for a number.
     pub keeps_alive: bool,
+    /// The gateway hears of a store's progress with a flush: [`Alive::Progress`](super::condition::Alive::Progress). On the wire it is the
+    /// second highest bit of the link's number, so that an older node takes it for a number.
+    pub hears_progress: bool,
     /// Number of the attempt at this link; a later one has a larger number.
     pub attempt: u32,
     /// The volume's identity.
@@ -118,8 +121,9 @@ const WELCOME_MODELLED: u8 = 2;
 const WELCOME_KEEPS_ALIVE: u8 = 4;
 
 /// The largest number of a link.
-pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_ALIVE - 1;
+pub const LINK_NUMBER_MAX: u16 = HELLO_HEARS_PROGRESS - 1;
 const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
+const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
 
 /// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
 pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
@@ -131,7 +135,8 @@ impl Hello {
             meta.extend_from_slice(&self.gateway_id);
             meta.extend_from_slice(&self.session.to_le_bytes());
             let keeps_alive = if self.keeps_alive { HELLO_KEEPS_ALIVE } else { 0 };
-            meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | keeps_alive).to_le_bytes());
+            let hears_progress = if self.hears_progress { HELLO_HEARS_PROGRESS } else { 0 };
+            meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | keeps_alive | hears_progress).to_le_bytes());
             meta.extend_from_slice(&self.attempt.to_le_bytes());
             meta.extend_from_slice(&self.extent.to_le_bytes());
             meta.extend_from_slice(&self.extents.to_le_bytes());
@@ -156,6 +161,7 @@ impl Hello {
             session,
             link: link & LINK_NUMBER_MAX,
             keeps_alive: link & HELLO_KEEPS_ALIVE != 0,
+            hears_progress: link & HELLO_HEARS_PROGRESS != 0,
             attempt: fields.u32()?,
             extent: fields.u32()?,
             extents: fields.u32()?,
@@ -296,6 +302,7 @@ mod tests {
             session: 1,
             link: 3,
             keeps_alive: false,
+            hears_progress: false,
             attempt: 1,
             volume_id: "v".to_string(),
             extent: 0,
@@ -309,8 +316,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), keeps_alive: bool, extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()) };
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let (keeps_alive, hears_progress) = flags;
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()) };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
@@ -335,12 +343,24 @@ mod tests {
     }
 
     #[test]
-    fn a_node_from_before_keeping_alive_sees_a_link_number_and_a_gateway_no_flag() {
-        for (keeps_alive, number) in [(false, 3), (true, 0x8003)] {
+    fn a_node_from_before_keeping_alive_or_progress_sees_a_link_number_and_a_gateway_no_flag() {
+        for (keeps_alive, hears_progress, number) in [(false, false, 3), (true, false, 0x8003), (true, true, 0xc003)] {
             let mut bytes = Vec::new();
-            Hello { keeps_alive, ..hello() }.encode(&mut bytes);
+            Hello { keeps_alive, hears_progress, ..hello() }.encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
         }
+    }
+
+    #[test]
+    fn the_largest_link_number_leaves_the_flags_alone() {
+        for link in [0, LINK_NUMBER_MAX - 1, LINK_NUMBER_MAX] {
+            let mut bytes = Vec::new();
+            Hello { link, ..hello() }.encode(&mut bytes);
+            assert_eq!(Hello::decode(meta_of(&bytes)), Ok(Hello { link, ..hello() }));
+        }
+        let mut bytes = Vec::new();
+        Hello { link: LINK_NUMBER_MAX + 1, ..hello() }.encode(&mut bytes);
+        assert_eq!(Hello::decode(meta_of(&bytes)), Ok(Hello { link: 0, ..hello() }), "no link has it");
     }
 
     #[test]

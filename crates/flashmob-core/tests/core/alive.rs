@@ -7,7 +7,7 @@ use flashmob_core::condition::{Condition, Crossed, LastPause};
 use flashmob_core::gateway::{Action, ClientId, Event, ExtentSpec, Gateway, LinkId, NoLocal, USED_FOR, VolumeSpec};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
-use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
+use flashmob_core::wire::condition::{Alive, decode_alive, put_alive, put_condition};
 use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::hello::Welcome;
 
@@ -106,7 +106,9 @@ impl Bed {
                 FrameKind::Batch => {
                     answer(&frame, &mut answers);
                 }
-                FrameKind::Alive if decode_alive(&frame.meta).unwrap() => put_alive(&mut answers, false),
+                FrameKind::Alive if decode_alive(&frame.meta) == Ok(Alive::Probe) => {
+                    put_alive(&mut answers, Alive::Here)
+                }
                 _ => {}
             }
         }
@@ -369,7 +371,7 @@ fn when_one_link_is_given_up_for_its_silence_the_others_show_whether_they_live()
         let kinds: Vec<FrameKind> = frames(&out).iter().map(|frame| frame.kind).collect();
         assert!(kinds.contains(&FrameKind::Alive), "{kinds:?}");
         if other_lives {
-            bed.gateway.link_rx(asked).extend(&bytes_of(|out| put_alive(out, false)));
+            bed.gateway.link_rx(asked).extend(&bytes_of(|out| put_alive(out, Alive::Here)));
             bed.gateway.process_link(bed.now, asked);
         }
         bed.pass_with(TIMEOUT / 4, false);

@@ -6,7 +6,7 @@ use crate::alive::{Bed, MS, PACE, TIMEOUT, battery_percent, is_lost};
 use crate::testing::{bytes_of, frames, welcome};
 use flashmob_core::condition::Condition;
 use flashmob_core::gateway::{Event, LinkId, LinkPhase};
-use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
+use flashmob_core::wire::condition::{Alive, decode_alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{FrameKind, encode_error};
 
 const LINK: LinkId = LinkId(0);
@@ -18,8 +18,8 @@ const HELD_FOR: Duration = Duration::from_secs(2);
 fn answer_probe(bed: &mut Bed, link: LinkId) {
     let out = bed.gateway.link_out(link).take_all();
     let probes = frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::Alive);
-    assert_eq!(probes.map(|frame| decode_alive(&frame.meta).unwrap()).collect::<Vec<_>>(), [true]);
-    receive_on(bed, link, &bytes_of(|out| put_alive(out, false)));
+    assert_eq!(probes.map(|frame| decode_alive(&frame.meta).unwrap()).collect::<Vec<_>>(), [Alive::Probe]);
+    receive_on(bed, link, &bytes_of(|out| put_alive(out, Alive::Here)));
 }
 
 fn receive_on(bed: &mut Bed, link: LinkId, bytes: &[u8]) {
@@ -203,11 +203,11 @@ fn an_answer_to_an_earlier_probe_does_not_show_that_a_link_lives() {
     bed.pass_with(100 * MS, false);
     bed.welcome_on(OTHER, true, 2);
     answer_probe(&mut bed, OTHER);
-    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, false)));
+    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, Alive::Here)));
     assert!(!is_told_of_two_devices(&bed), "{:?}", bed.events);
     assert_eq!(phase(&bed, OTHER), LinkPhase::Greeting);
     // The answer to the second probe does.
-    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, false)));
+    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, Alive::Here)));
     assert!(is_told_of_two_devices(&bed), "{:?}", bed.events);
 }
 
@@ -224,7 +224,7 @@ fn the_owner_is_told_of_a_second_device_once_a_minute_although_the_link_was_read
         bed.welcome_on(OTHER, true, 2);
         answer_probe(&mut bed, OTHER);
         bed.pass_with(Duration::from_millis(900), false);
-        receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, false)));
+        receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, Alive::Here)));
         bed.pass(Duration::from_secs(15));
         told.extend(bed.events.drain(..).filter(|event| matches!(event, Event::NodeWarning(..))).map(|_| bed.now));
     }
@@ -252,7 +252,7 @@ fn a_third_start_waits_until_it_is_known_which_of_two_lives() {
     bed.welcome_on(stale, true, 2);
     bed.welcome_on(third, true, 3);
     assert_ne!(phase(&bed, third), LinkPhase::Greeting, "refused for now");
-    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, false)));
+    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, Alive::Here)));
     bed.pass_with(HELD_FOR, false);
     assert!(!is_told_of_two_devices(&bed), "{:?}", bed.events);
     // The same where no link is ready any more: the one that is held comes first.

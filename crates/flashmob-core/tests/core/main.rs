@@ -19,6 +19,7 @@ mod node_sequence;
 mod one_way;
 mod review;
 mod samples;
+mod slow_flush;
 mod testing;
 mod told;
 mod wire_document;

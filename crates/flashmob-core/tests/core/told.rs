@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::testing::{NOW, NodeBed, Reads, bytes_of, hello, node_config};
 use flashmob_core::condition::Condition;
 use flashmob_core::node::{LinkId, TELL_EVERY};
-use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
+use flashmob_core::wire::condition::{Alive, decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::hello::{Hello, Welcome};
 
@@ -22,7 +22,7 @@ fn sent(bed: &mut NodeBed, link: LinkId) -> Vec<u8> {
         match frame.kind {
             FrameKind::Condition => sent.extend(decode_condition(&frame.meta).unwrap().battery_percent),
             FrameKind::Alive => {
-                assert_eq!(decode_alive(&frame.meta), Ok(false));
+                assert_eq!(decode_alive(&frame.meta), Ok(Alive::Here));
                 sent.push(255);
             }
             FrameKind::Welcome => assert!(Welcome::decode(&frame.meta).is_ok()),
@@ -59,7 +59,7 @@ fn a_gateway_from_before_is_told_nothing_and_must_not_keep_alive() {
     let (mut bed, link) = bed(false);
     bed.node.set_condition(NOW + TELL_EVERY, charged(50));
     assert_eq!(sent(&mut bed, link), []);
-    bed.receive(link, &bytes_of(|out| put_alive(out, true)));
+    bed.receive(link, &bytes_of(|out| put_alive(out, Alive::Probe)));
     assert!(bed.closed().is_some(), "a kind that it did not say it knows");
 }
 
@@ -67,9 +67,9 @@ fn a_gateway_from_before_is_told_nothing_and_must_not_keep_alive() {
 fn a_probe_is_answered_and_a_frame_that_keeps_alive_is_not() {
     let (mut bed, link) = bed(true);
     assert_eq!(sent(&mut bed, link), []);
-    for wants_answer in [false, true] {
-        bed.receive(link, &bytes_of(|out| put_alive(out, wants_answer)));
-        assert_eq!(sent(&mut bed, link).len(), usize::from(wants_answer));
+    for alive in [Alive::Here, Alive::Probe] {
+        bed.receive(link, &bytes_of(|out| put_alive(out, alive)));
+        assert_eq!(sent(&mut bed, link).len(), usize::from(alive == Alive::Probe));
     }
 }
 
@@ -77,7 +77,7 @@ fn a_probe_is_answered_and_a_frame_that_keeps_alive_is_not() {
 fn each_probe_is_answered_until_too_many_answers_are_unread() {
     let (mut bed, link) = bed(true);
     assert_eq!(sent(&mut bed, link), []);
-    let probe = bytes_of(|out| put_alive(out, true));
+    let probe = bytes_of(|out| put_alive(out, Alive::Probe));
     // More than 64 KiB of answers, and 1,024 behind them.
     let most = (64 << 10) / probe.len() + 1 + 1024;
     for _ in 0..2 {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::trees::{self, Tree};
 use crate::device::{describe, describe_at};
 use crate::flushes::Flushes;
-use crate::place::{Located, is_accounted, locate, locate_at, parse_schedulers};
+use crate::place::{Located, is_accounted, locate, locate_at, medium_seq, medium_seq_at, parse_schedulers};
 
 fn at(tree: &Tree, path: &str, dev: (u32, u32)) -> Located {
     locate_at(tree.root(), Path::new(path), dev, false)
@@ -17,6 +17,33 @@ fn at(tree: &Tree, path: &str, dev: (u32, u32)) -> Located {
 fn what_another_process_reads_from_the_disk_is_not_called_others() {
     assert!([None, Some("ext4"), Some("f2fs"), Some("sdcardfs")].into_iter().all(is_accounted));
     assert!(["fuse", "fuseblk", "fuse.sshfs", "zfs", "nfs4"].into_iter().all(|name| !is_accounted(Some(name))));
+}
+
+#[test]
+fn a_medium_that_is_put_in_again_has_another_number() {
+    let tree = Tree::new(&[]);
+    tree.device("mmc/mmcblk1", "179:0", &[("diskseq", "12\n")]);
+    tree.device("mmc/mmcblk1/mmcblk1p1", "179:1", &[("partition", "1\n")]);
+    tree.device("virtual/dm-0", "253:0", &[("diskseq", "13\n")]);
+    tree.link("sys/devices/virtual/dm-0/slaves/mmcblk1p1", "sys/devices/mmc/mmcblk1/mmcblk1p1");
+    tree.device("old/sda", "8:0", &[]);
+    tree.device("odd/sdb", "8:16", &[("diskseq", "many\n")]);
+    for (dev, seq) in [
+        ((179, 0), Some(12)),
+        ((179, 1), Some(12)),
+        ((253, 0), Some(12)),
+        ((8, 0), None),
+        ((8, 16), None),
+        ((0, 30), None),
+        ((9, 9), None),
+    ] {
+        assert_eq!(medium_seq_at(tree.root(), dev), seq, "{dev:?}");
+    }
+    tree.file("sys/devices/mmc/mmcblk1/diskseq", "14\n");
+    assert_eq!(medium_seq_at(tree.root(), (179, 1)), Some(14));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    assert_eq!(medium_seq(file.path()), medium_seq(file.path()), "it stays while nothing happens");
+    assert_eq!(medium_seq(&tree.path("missing")), None);
 }
 
 #[test]

@@ -43,8 +43,8 @@ impl Dark {
 /// others lost.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     let loses_data = |fault: &Fault| {
-        use Fault::{Death, Lie, Replace, Restore, Rot, Swap};
-        matches!(fault, Death(_) | Lie(..) | Replace(..) | Restore(..) | Rot(..) | Swap(..))
+        use Fault::{Death, FailedSyncs, Lie, Replace, Restore, Rot, Swap};
+        matches!(fault, Death(_) | FailedSyncs(..) | Lie(..) | Replace(..) | Restore(..) | Rot(..) | Swap(..))
     };
     let is_drawn = rng.random_ratio(1, 5);
     let Some(image) = scenario.new_map().filter(|_| is_drawn) else { return };

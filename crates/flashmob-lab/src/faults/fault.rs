@@ -75,10 +75,16 @@ pub enum Fault {
     Misdirect(usize),
     /// Somebody wants the volume scrubbed. Of volumes with copies.
     Scrub,
+    /// The node's syncs fail, and what they did not write counts as written; so much later its process is started again.
+    FailedSyncs(usize, Duration),
+    /// Flushes that the node begins within this time end after it; its store makes progress with them.
+    SlowFlush(usize, Duration),
+    /// The same without progress.
+    StuckFlush(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 28;
+pub const FAULT_KINDS: usize = 31;
 
 impl Fault {
     /// The names of all kinds.
@@ -111,6 +117,9 @@ impl Fault {
         "cold rot",
         "misdirected write",
         "scrub",
+        "failed syncs",
+        "slow flush",
+        "stuck flush",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -145,17 +154,23 @@ impl Fault {
             Fault::ColdRot(..) => 25,
             Fault::Misdirect(_) => 26,
             Fault::Scrub => 27,
+            Fault::FailedSyncs(..) => 28,
+            Fault::SlowFlush(..) => 29,
+            Fault::StuckFlush(..) => 30,
         }
     }
 
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
-        use Fault::{Blackout, ColdRot, Death, Lie, Misdirect, PowerLoss, Replace, Restore, Rot, StoreErrors, Swap};
+        use Fault::{
+            Blackout, ColdRot, Death, FailedSyncs, Lie, Misdirect, PowerLoss, Replace, Restore, Rot, StoreErrors, Swap,
+        };
         matches!(
             self,
             ColdRot(..)
                 | Misdirect(_)
                 | PowerLoss(..)
+                | FailedSyncs(..)
                 | Blackout(..)
                 | Lie(..)
                 | Death(_)
@@ -351,6 +366,9 @@ impl World {
             }
             Fault::Misdirect(node) => self.nodes[node].store.misdirect(&mut self.ctx.rng),
             Fault::Scrub => self.begin_scrub(),
+            Fault::FailedSyncs(node, lasts) => self.syncs_fail(node, lasts),
+            Fault::SlowFlush(node, lasts) => self.flushes_are_slow(node, lasts, true),
+            Fault::StuckFlush(node, lasts) => self.flushes_are_slow(node, lasts, false),
             Fault::Rot(node, times) => (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng)),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
@@ -404,6 +422,7 @@ impl World {
         for n in 0..self.nodes.len() {
             self.nodes[n].store.ill_until = now;
             self.nodes[n].store.stalled_until = now;
+            self.syncs_recover(n);
             self.net.damage[n].until = now;
             self.net.traps[n] = None;
             self.net.late[n] = now;

@@ -17,9 +17,13 @@ impl World {
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
             use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
+            use Fault::{FailedSyncs, SlowFlush, StuckFlush};
             matches!(
                 fault,
                 Blackout(..)
+                    | FailedSyncs(..)
+                    | SlowFlush(..)
+                    | StuckFlush(..)
                     | GatewayStall(_)
                     | MapFull(_)
                     | MapSlow(_)

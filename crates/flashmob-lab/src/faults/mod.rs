@@ -12,6 +12,8 @@
 //! | `mapped.rs` | volumes with copies: the map's file, and what copies promise |
 //! | `blackout.rs` | all copies of chunks lose power |
 //! | `lie.rs` | a flash lies |
+//! | `failed_sync.rs` | syncs fail, and a process is started again |
+//! | `slow_flush.rs` | flushes take long |
 //! | `stall.rs` | the gateway stands still |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `scrub.rs` | scrubs, and what they must have found |
@@ -28,6 +30,7 @@
 mod blackout;
 mod client;
 mod copy;
+mod failed_sync;
 mod fault;
 mod finish;
 mod gateway;
@@ -43,6 +46,7 @@ mod scenario;
 mod scenario_copies;
 mod scrub;
 mod second;
+mod slow_flush;
 mod stall;
 mod store;
 mod trace;
@@ -98,6 +102,8 @@ enum Event {
     Restore { node: usize },
     SwapExtents { node: usize, is_old: bool },
     PowerOut { node: usize, down: Duration },
+    SyncsRecover { node: usize },
+    StoreProgress { node: usize },
     Watch,
 }
 
@@ -504,6 +510,8 @@ impl World {
             Event::Restore { node } => self.restore(node),
             Event::PowerOut { node, down } => self.stop_node(node, down, true),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
+            Event::SyncsRecover { node } => self.syncs_recover(node),
+            Event::StoreProgress { node } => self.store_progresses(node),
             Event::Watch => {
                 self.watch();
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);

@@ -55,6 +55,8 @@ pub(super) struct NodeLoop {
     /// Its extents are files of one device, which goes on when one takes the place of the other.
     pub has_files: bool,
     is_awake: bool,
+    /// Its store has made progress with a flush, and the process has yet to see it.
+    pub has_progress: bool,
     pub has_timer: bool,
     accepting: Vec<ConnId>,
     links: BTreeMap<ConnId, LinkId>,
@@ -182,6 +184,7 @@ impl NodeLoop {
             has_old: false,
             has_files: false,
             is_awake: false,
+            has_progress: false,
             has_timer: false,
             accepting: Vec::new(),
             links: BTreeMap::new(),
@@ -221,8 +224,12 @@ impl World {
         if !node.has_power || node.boots == 0 {
             node.has_power = true;
             node.boots += 1;
-            node.config.boot_id[..8].copy_from_slice(&node.boots.to_le_bytes());
         }
+        let mut boot_id = [0; 16];
+        boot_id[..8].copy_from_slice(&node.boots.to_le_bytes());
+        let shown = self.reopen_store(n, boot_id);
+        let node = &mut self.nodes[n];
+        node.config.boot_id = shown;
         if let Some(charge) = node.charge.as_mut().filter(|_| planted::is(Bug::EpochForgotten)) {
             (charge.epoch, charge.version) = (0, 0);
         }
@@ -325,6 +332,9 @@ impl World {
         let Some(core) = node.core.as_mut() else { return };
         for conn in node.accepting.drain(..) {
             node.links.insert(conn, core.link_opened());
+        }
+        if std::mem::take(&mut node.has_progress) {
+            core.store_progressed(now);
         }
         for done in node.done.drain(..) {
             core.store_done(done);

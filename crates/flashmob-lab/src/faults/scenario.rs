@@ -8,9 +8,11 @@ use flashmob_core::units::{KIB, MIB};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::failed_sync;
 use super::fault::{self, Fault};
 use super::mapped::CopiesPlan;
 use super::net::LinkQuality;
+use super::slow_flush;
 use super::store::StoreQuality;
 
 /// One run.
@@ -204,6 +206,8 @@ impl Scenario {
         fault::draw_doze(awake, &mut scenario);
         fault::draw_late_welcome(&mut SmallRng::seed_from_u64(seed ^ 0x1a7e), &mut scenario);
         fault::draw_copy(&mut SmallRng::seed_from_u64(seed ^ 0x0c_0b1e5), &mut scenario);
+        failed_sync::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfa_028), &mut scenario, 0..nodes);
+        slow_flush::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfb_4b5), &mut scenario);
         scenario.draw_maps(&mut SmallRng::seed_from_u64(seed ^ 0x3a95));
         scenario.volume.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =

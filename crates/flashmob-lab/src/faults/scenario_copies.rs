@@ -13,6 +13,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::blackout;
+use super::failed_sync;
 use super::fault::Fault;
 use super::lie;
 use super::map_trouble;
@@ -21,6 +22,7 @@ use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
 use super::second;
+use super::slow_flush;
 use super::stall;
 use super::store::StoreQuality;
 
@@ -107,6 +109,7 @@ impl Scenario {
         stall::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57a_11ed), &mut scenario);
         second::draw(&mut scenario);
         scrub::draw(&mut SmallRng::seed_from_u64(seed ^ 0x005c_20bb), &mut scenario);
+        slow_flush::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfb_4b5), &mut scenario);
         scenario
     }
 }
@@ -205,5 +208,6 @@ fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
     if !is_lossless && let Some(&victim) = victims.last() {
         replace::draw_swap(&mut SmallRng::seed_from_u64(scenario.seed ^ 0x5_3a9), scenario, victim);
         lie::draw(&mut SmallRng::seed_from_u64(scenario.seed ^ 0x11e5), scenario, victim);
+        failed_sync::draw(&mut SmallRng::seed_from_u64(scenario.seed ^ 0xfa_028), scenario, victim..victim + 1);
     }
 }

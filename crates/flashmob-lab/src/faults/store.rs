@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flashmob_core::node::{StoreDone, StoreOp, TryRead};
+use flashmob_core::node::{FailedSyncs, StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
@@ -52,6 +52,8 @@ struct Flight {
     /// Reaches the live bytes (or, for a read, is taken from them) when it begins, not when it ends.
     is_early: bool,
     fails: bool,
+    /// A sync failed before: nothing happens.
+    is_refused: bool,
     is_corrupt: bool,
     /// A flush covers all writes below it.
     serial: u64,
@@ -68,6 +70,14 @@ pub(super) struct Store {
     pub lies_until: Time,
     /// Nothing ends before this time.
     pub stalled_until: Time,
+    /// Flushes that begin before this time do not end before it.
+    pub flushes_slow_until: Time,
+    /// Flushes and FUA fail, and what they did not write counts as written.
+    pub syncs_fail: bool,
+    /// One has failed: the process lets none succeed any more.
+    pub is_sync_broken: bool,
+    /// What the process has recorded of that.
+    pub recorded: FailedSyncs,
     live: Vec<u8>,
     durable: Vec<u8>,
     /// Blocks whose bytes do not match their checksums.
@@ -95,6 +105,10 @@ impl Store {
             ill_until: Time::default(),
             lies_until: Time::default(),
             stalled_until: Time::default(),
+            flushes_slow_until: Time::default(),
+            syncs_fail: false,
+            is_sync_broken: false,
+            recorded: FailedSyncs::default(),
             durable: content.clone(),
             live: content,
             corrupt: BTreeSet::new(),
@@ -263,29 +277,44 @@ impl Store {
         let jitter = if self.quality.jitter_ns == 0 { 0 } else { rng.random_range(0..self.quality.jitter_ns) };
         let took = (self.quality.base_ns + jitter) * self.slowness * if is_flush { 4 } else { 1 };
         let serial = self.next_serial;
+        let is_refused = self.is_sync_broken && (is_flush || op.flags.has(OpFlags::FUA) && op.op.mutates());
         let mut is_corrupt = false;
-        if is_early && !fails {
+        if is_early && !fails && !is_refused {
             is_corrupt = !self.apply(rng, &mut op);
         }
-        let flight = Flight { op, started: now, is_early, fails, is_corrupt, serial };
+        let flight = Flight { op, started: now, is_early, fails, is_refused, is_corrupt, serial };
         let slot = self.flights.iter().position(Option::is_none).unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() - 1
         });
         self.flights[slot] = Some(flight);
-        (slot, (now + Duration::from_nanos(took)).max(self.stalled_until))
+        let at_last = if is_flush { self.stalled_until.max(self.flushes_slow_until) } else { self.stalled_until };
+        (slot, (now + Duration::from_nanos(took)).max(at_last))
+    }
+
+    /// Whether a flush is under way.
+    pub fn is_flushing(&self) -> bool {
+        self.flights.iter().flatten().any(|flight| flight.op.op == Op::Flush)
     }
 
     pub fn finish(&mut self, now: Time, rng: &mut SmallRng, slot: usize) -> Option<StoreDone> {
-        let Flight { mut op, started, is_early, fails, mut is_corrupt, serial } = self.flights.get_mut(slot)?.take()?;
+        let flight = self.flights.get_mut(slot)?.take()?;
+        let Flight { mut op, started, is_early, mut fails, is_refused, mut is_corrupt, serial } = flight;
+        if is_refused {
+            return Some(StoreDone { id: op.id, result: Err(Failure::Io), data: op.data, started, finished: now });
+        }
         if fails {
             self.apply_partly(rng, &op);
         } else {
             if !is_early {
                 is_corrupt = !self.apply(rng, &mut op);
             }
+            let is_sync = op.op == Op::Flush || op.flags.has(OpFlags::FUA) && op.op.mutates();
             if now < self.lies_until {
                 // It will do it some day.
+            } else if is_sync && (self.syncs_fail || self.is_sync_broken) {
+                fails = true;
+                self.sync_fails(rng, &op, serial);
             } else if op.op == Op::Flush {
                 self.flush_below(serial);
             } else if op.flags.has(OpFlags::FUA) {
@@ -299,6 +328,51 @@ impl Store {
             (false, false) => Ok(()),
         };
         Some(StoreDone { id: op.id, result, data: op.data, started, finished: now })
+    }
+
+    /// A sync fails. What it should have written counts as clean, and is on the flash in part, or not at all.
+    fn sync_fails(&mut self, rng: &mut SmallRng, op: &StoreOp, serial: u64) {
+        let (from, end) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
+        let is_covered = |u: &Unflushed| match op.op {
+            Op::Flush => u.serial < serial,
+            _ => u.offset < end && from < u.offset + u.data.len() as u64,
+        };
+        let (covered, others) = std::mem::take(&mut self.unflushed).into_iter().partition(is_covered);
+        self.unflushed = others;
+        let keep = [0.0, 0.5, 0.9][rng.random_range(0..3)];
+        self.keep_partly(rng, covered, keep);
+        if !std::mem::replace(&mut self.is_sync_broken, true) {
+            self.recorded.note_failure();
+        }
+    }
+
+    /// The kernel writes what it knows to be dirty, and forgets the rest of what it has in memory. Returns what changed by that.
+    pub fn drop_cached(&mut self) -> Vec<Changed> {
+        self.write_back();
+        self.read_flash_again()
+    }
+
+    fn read_flash_again(&mut self) -> Vec<Changed> {
+        self.durable_corrupt.extend(std::mem::take(&mut self.cold).into_keys());
+        let changed = differences(&self.live, &self.durable);
+        self.live.clone_from(&self.durable);
+        self.corrupt.clone_from(&self.durable_corrupt);
+        changed
+    }
+
+    /// Each sector of some writes reaches the flash or not.
+    fn keep_partly(&mut self, rng: &mut SmallRng, writes: Vec<Unflushed>, keep: f64) {
+        for u in writes {
+            if self.has_sums && keep > 0.0 && rng.random_bool(0.3) {
+                // Bytes and checksum did not both reach the flash.
+                self.durable_corrupt.extend(Store::blocks(u.offset, u.data.len() as u64));
+            }
+            for (offset, sector) in sectors(u.offset, &u.data) {
+                if rng.random_bool(keep) {
+                    self.durable[offset as usize..offset as usize + sector.len()].copy_from_slice(sector);
+                }
+            }
+        }
     }
 
     /// Carries an operation out. False if bytes that it needs do not match their checksums: then nothing has happened.
@@ -440,22 +514,9 @@ impl Store {
     pub fn lose_power(&mut self, rng: &mut SmallRng) -> Vec<Changed> {
         self.kill(rng);
         let keep = [0.0, 0.5, 0.9][rng.random_range(0..3)];
-        for u in std::mem::take(&mut self.unflushed) {
-            if self.has_sums && keep > 0.0 && rng.random_bool(0.3) {
-                // Bytes and checksum did not both reach the flash.
-                self.durable_corrupt.extend(Store::blocks(u.offset, u.data.len() as u64));
-            }
-            for (offset, sector) in sectors(u.offset, &u.data) {
-                if rng.random_bool(keep) {
-                    self.durable[offset as usize..offset as usize + sector.len()].copy_from_slice(sector);
-                }
-            }
-        }
-        self.durable_corrupt.extend(std::mem::take(&mut self.cold).into_keys());
-        let changed = differences(&self.live, &self.durable);
-        self.live.clone_from(&self.durable);
-        self.corrupt.clone_from(&self.durable_corrupt);
-        changed
+        let unflushed = std::mem::take(&mut self.unflushed);
+        self.keep_partly(rng, unflushed, keep);
+        self.read_flash_again()
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::units::Time;
+use flashmob_server::store::sync_record::SyncRecord;
 use flashmob_server::store::{ExtentId, Mapping, Store, StoreConfig, StoreOp, TryRead};
 
 use crate::harness::{Case, Turn, count_off};
@@ -50,6 +51,7 @@ impl Bed {
         };
         let config = StoreConfig { size_bytes: Some(SIZE_BYTES), threads: 1, mapped, ..StoreConfig::new(&path) };
         let store = Store::open(config, Instant::now(), wake).unwrap_or_else(|e| panic!("{e}"));
+        store.begin(SyncRecord::load(None, Vec::new()), None).unwrap_or_else(|e| panic!("{e}"));
         if has_sums {
             let made = store.make_sums(&path.with_extension("sums"), ExtentId([1; 16]), ExtentId([2; 16]));
             made.unwrap_or_else(|e| panic!("{e}"));

@@ -83,8 +83,8 @@ fn tell(event: &Event) {
         ),
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(
-            "node {name}: its device restarted with acknowledged writes that were not flushed; \
-             they are lost, and the next flush of every client fails to report it"
+            "node {name}: its device restarted, or its node after a failed flush, with acknowledged writes that were not flushed; \
+             they may be lost, and the next flush of every client fails to report it"
         ),
         Event::GaveWay(count) => {
             log::warn!(

@@ -2,18 +2,22 @@
 //!
 //! The node process has one; a gateway has one for every node that is a local path.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
+use flashmob_core::checksum::checksum;
 use flashmob_core::elevator::IssueOrder;
-use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
+use flashmob_core::node::{Host, Node, NodeConfig, TryRead, boot_id_of};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
+use flashmob_host::place::medium_seq;
 
 use super::sums;
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
 use crate::store::sums::SumsStatus;
+use crate::store::sync_record::{SyncRecord, runtime_dir};
 use crate::store::{ExtentId, MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
 
 /// The extent to serve, and how.
@@ -89,6 +93,9 @@ impl Extent {
                 log::warn!("the checksums of what was forgotten cannot be removed: {error}");
             }
         }
+        let record = SyncRecord::load(boot_id(path), sync_places(&identity));
+        let sums_path = identity.sums().map(|_| identity.sums_path());
+        store.begin(record, sums_path.as_deref())?;
         let mut sums_trouble = None;
         if !config.store.no_io
             && let Err(error) = sums::open(&store, &mut identity)
@@ -104,7 +111,7 @@ impl Extent {
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
             order: config.order,
-            ..NodeConfig::new(identity.extent_id().0, boot_id(), store.size_bytes())
+            ..NodeConfig::new(identity.extent_id().0, store.boot_id().unwrap_or_else(unique_id), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
@@ -122,6 +129,9 @@ impl Extent {
     /// Takes what the store finished, serves what is in hand, and hands new operations to the store.
     pub fn turn(&mut self, now: Time) {
         self.host.store.tick(now);
+        if self.host.store.take_progress() {
+            self.node.store_progressed(now);
+        }
         loop {
             self.host.store.take_done(&mut self.done);
             let had_done = !self.done.is_empty();
@@ -174,6 +184,12 @@ impl Extent {
     #[must_use]
     pub fn sums_trouble(&self) -> Option<&str> {
         self.host.sums_trouble.as_deref()
+    }
+
+    /// What is wrong with its flushes, with the remedy.
+    #[must_use]
+    pub fn sync_trouble(&self) -> Option<String> {
+        self.host.store.sync_trouble()
     }
 
     /// Statistics of the modelled flash; `None` without one.
@@ -253,10 +269,19 @@ impl FileHost {
     }
 }
 
-/// The number of this boot of the operating system. If the kernel does not have it, every start of the process counts as
-/// a boot: then a restart of the node alone is taken for a loss of unflushed writes, never the other way.
-fn boot_id() -> [u8; 16] {
-    let from_kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+/// Where failed syncs of an extent are recorded: in memory and beside it. A copy of it on this machine has another place.
+fn sync_places(identity: &Identity) -> Vec<PathBuf> {
+    let of_path = checksum(identity.path().as_os_str().as_bytes());
+    let in_memory = runtime_dir().join(format!("flashmob-{}-{of_path:08x}.syncs", identity.extent_id()));
+    vec![in_memory, identity.syncs_path()]
+}
+
+/// The number of this boot of the operating system, and of the medium that the data is on: what was not flushed is lost when either changes. If
+/// the kernel does not have it, every start of the process counts as a boot: then a restart of the node alone is taken for a loss of unflushed
+/// writes, never the other way.
+fn boot_id(data: &Path) -> Option<[u8; 16]> {
+    let from_kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = from_kernel.chars().filter(char::is_ascii_hexdigit).collect();
-    digits.parse().map_or_else(|_| unique_id(), |id: ExtentId| id.0)
+    let kernel: ExtentId = digits.parse().ok()?;
+    Some(boot_id_of(kernel.0, medium_seq(data)))
 }

@@ -30,6 +30,7 @@ impl NodeServer {
             ));
         }
         warnings.extend(self.extent.flush_warning().map(|warning| format!("{}: {warning}", store.path.display())));
+        warnings.extend(self.extent.sync_trouble());
         let sums = self.extent.sums_status();
         warnings.extend(self.extent.sums_trouble().map(str::to_string));
         if let Some(sums) = sums.filter(|sums| sums.bad_blocks > 0) {

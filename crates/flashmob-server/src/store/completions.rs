@@ -2,25 +2,35 @@
 //! that have arrived.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use flashmob_core::node::PROGRESS_EVERY;
 use flashmob_core::op::Failure;
 use flashmob_core::units::Time;
 
 use super::{StoreDone, StoreOp};
+
+/// Minimum time between two reports of progress, in nanoseconds: no peer is told more often.
+const PROGRESS_NANOS: u64 = PROGRESS_EVERY.as_nanos() as u64 / 2;
 
 /// The queue of completions that all threads of a store share.
 pub(super) struct Completions {
     done: Mutex<Vec<StoreDone>>,
     wake: Box<dyn Fn() + Send + Sync>,
     start: Instant,
+    /// A flush has made progress since this was last asked.
+    has_progress: AtomicBool,
+    /// When that was last reported; 0: never.
+    progressed_nanos: AtomicU64,
 }
 
 impl Completions {
     /// An empty queue. Times count from `start`.
     pub fn new(start: Instant, wake: impl Fn() + Send + Sync + 'static) -> Completions {
-        Completions { done: Mutex::new(Vec::new()), wake: Box::new(wake), start }
+        let (has_progress, progressed_nanos) = (AtomicBool::new(false), AtomicU64::new(0));
+        Completions { done: Mutex::new(Vec::new()), wake: Box::new(wake), start, has_progress, progressed_nanos }
     }
 
     /// Where times count from.
@@ -66,6 +76,23 @@ impl Completions {
         if was_empty {
             (self.wake)();
         }
+    }
+
+    /// A flush that takes long has made progress. Wakes the loop, unless it was woken for that lately.
+    pub fn progressed(&self) {
+        let now = self.now_nanos();
+        let last = self.progressed_nanos.load(Ordering::Relaxed);
+        if last != 0 && now.saturating_sub(last) < PROGRESS_NANOS {
+            return;
+        }
+        self.progressed_nanos.store(now, Ordering::Relaxed);
+        self.has_progress.store(true, Ordering::Release);
+        (self.wake)();
+    }
+
+    /// Whether a flush has made progress since the last call.
+    pub fn take_progress(&self) -> bool {
+        self.has_progress.load(Ordering::Relaxed) && self.has_progress.swap(false, Ordering::Acquire)
     }
 
     /// Moves everything to the end of `done`.

@@ -107,6 +107,18 @@ pub enum StoreError {
     /// Not built for this machine.
     #[error("io_uring is supported on Linux on x86_64 and aarch64 only; use --engine threads")]
     IoUringAbsent,
+    /// After a flush failed, pages that the flash may lack are in memory.
+    #[error(
+        "a flush of {path} had failed, and {} of it cannot be dropped from memory, though the flash may lack them; \
+         end the programs that have it open or mapped (fuser -v {path}), or restart the device",
+        resident_bytes.map_or("parts".to_string(), |n| Bytes(n).to_string())
+    )]
+    StaysCached { path: PathBuf, resident_bytes: Option<u64> },
+    /// The same, and writing back fails again.
+    #[error(
+        "a flush of {path} had failed, and what the flash may lack cannot be dropped from memory: {source}; check or replace the device, then restart it"
+    )]
+    CannotDrop { path: PathBuf, source: io::Error },
     /// Anything else.
     #[error("cannot {action} {path}: {source}")]
     Other { action: &'static str, path: PathBuf, source: io::Error },

@@ -8,13 +8,12 @@
 //! reads would return another volume's bytes. Every change is on the flash before a function returns, and an unreadable
 //! sidecar is never overwritten. The store's lock on the data file protects the sidecar too, so open the store first.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use flashmob_core::checksum::checksum;
 use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::hello::{Charge, RefuseReason};
@@ -22,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
+use super::sealed::{read_bounded, replace_file, seal, unseal};
 use super::stamp::SumsStamp;
 
 /// Default directory of the sidecars of block devices.
@@ -41,7 +41,6 @@ const SIDECAR_BYTES_MAX: u64 = 256 * 1024;
 
 const HEADING: &str =
     "# The identity of the data file beside it, written by flashmob. Keep the two together; do not edit.\n";
-const CHECKSUM_PREFIX: &str = "# crc32 ";
 
 /// The place in a volume that an extent has been adopted for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +173,7 @@ pub fn sidecar_path(data: &Path, state_dir: Option<&Path>) -> PathBuf {
 impl Identity {
     /// Reads the sidecar at `path` for an extent of `size_bytes`, or makes one with a new extent id if there is none.
     pub fn load_or_create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
-        let text = match read_bounded(path) {
+        let text = match read_bounded(path, SIDECAR_BYTES_MAX) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Identity::create(path, size_bytes),
             Err(e) => return Err(failed("read", path, e)),
@@ -276,6 +275,12 @@ impl Identity {
     #[must_use]
     pub fn sums_path(&self) -> PathBuf {
         self.path.with_extension("sums")
+    }
+
+    /// The path of the record of syncs that failed: beside the sidecar.
+    #[must_use]
+    pub fn syncs_path(&self) -> PathBuf {
+        self.path.with_extension("syncs")
     }
 
     /// The path of the sidecar.
@@ -384,26 +389,12 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> IdentityError
     IdentityError::Io { action, path: path.to_path_buf(), source }
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(SIDECAR_BYTES_MAX + 1).read_to_end(&mut text)?;
-    Ok(text)
-}
-
 fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     let corrupt = |why: String| IdentityError::Corrupt { path: path.to_path_buf(), why };
     if bytes.len() as u64 > SIDECAR_BYTES_MAX {
         return Err(corrupt(format!("it is larger than {SIDECAR_BYTES_MAX} bytes")));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| corrupt("it is not text".into()))?;
-    let (body, recorded) = text
-        .strip_suffix('\n')
-        .and_then(|t| t.rsplit_once('\n'))
-        .and_then(|(_, last)| last.strip_prefix(CHECKSUM_PREFIX).map(|sum| (&text[..text.len() - last.len() - 1], sum)))
-        .ok_or_else(|| corrupt("its last line, the checksum, is missing".into()))?;
-    if recorded != format!("{:08x}", checksum(body.as_bytes())) {
-        return Err(corrupt("its checksum does not match".into()));
-    }
+    let body = unseal(bytes).map_err(|why| corrupt(why.into()))?;
     // The version comes first: what follows may be unknown here.
     let version: VersionOnly = toml::from_str(body).map_err(|e| corrupt(e.message().to_string()))?;
     if version.version > FORMAT_VERSION {
@@ -435,25 +426,11 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
 
 fn encode(path: &Path, record: &Record) -> Result<String, IdentityError> {
     let body = toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)))?;
-    let mut text = format!("{HEADING}{body}");
-    text.push_str(&format!("{CHECKSUM_PREFIX}{:08x}\n", checksum(text.as_bytes())));
-    Ok(text)
+    Ok(seal(format!("{HEADING}{body}")))
 }
 
 /// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
 fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
     let text = encode(path, record)?;
-    let mut new_path = path.to_path_buf();
-    new_path.as_mut_os_string().push(".new");
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new_path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new_path, path)?;
-        sync_parent(path)
-    };
-    write().map_err(|e| {
-        let _ = fs::remove_file(&new_path);
-        failed("write", path, e)
-    })
+    replace_file(path, &text).map_err(|e| failed("write", path, e))
 }

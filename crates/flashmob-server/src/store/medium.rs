@@ -5,7 +5,8 @@
 //!
 //! **After a failed fdatasync** the kernel has dropped the bytes that it could not write, and the next fdatasync succeeds.
 //! So the first failure is permanent: every later flush and durable (FUA) write fails with [`Failure::Io`] until the store
-//! is opened again. Plain reads and writes continue; they do not promise anything about the flash.
+//! is opened again, and it is recorded for the process that does so ([`super::sync_record`]). Plain reads and writes continue; they do not
+//! promise anything about the flash. Syncs come one after the other: of two at once, the kernel would tell one of the error.
 //!
 //! **Durable writes have an open file of their own.** A writeback error is reported once to each open file. A `pwritev2`
 //! with RWF_DSYNC that fails for lack of space may consume such a report, but only that of its own file, so the next
@@ -22,26 +23,30 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::digest::{self, DIGEST_BLOCK_BYTES, DIGEST_BYTES, put_digest};
 use flashmob_core::wire::map::MAP_BYTES;
 use rustix::fs::{FallocateFlags, FlockOperation};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
+use super::completions::lock;
 use super::direct::{self, Bounce, Transfer, Window, counted};
 use super::error::{failure_of, unsupported};
 use super::holes;
 use super::mapped::Mapped;
 use super::open::Opened;
 use super::sums::Sums;
+use super::sync_record::SyncRecord;
 use super::sys;
+use super::writeback::Writeback;
 use super::{StoreOp, TryRead};
 use flash::Flash;
 
+mod dropped;
 mod flash;
 mod summed;
 
@@ -69,6 +74,11 @@ pub(super) struct Medium {
     flash: OnceLock<Flash>,
     /// An fdatasync has failed: see the module's documentation.
     sync_failed: AtomicBool,
+    syncing: Mutex<()>,
+    /// Where that is recorded.
+    record: OnceLock<SyncRecord>,
+    /// What is dirty in the page cache, if flushes are to make progress.
+    writeback: Option<Writeback>,
     /// `preadv2` with RWF_NOWAIT is not supported.
     nowait_missing: AtomicBool,
     /// `pwritev2` with RWF_DSYNC is not supported.
@@ -76,7 +86,7 @@ pub(super) struct Medium {
     /// Counts of each failure, to limit the log.
     failures: [AtomicU64; Failure::ALL.len() + 1],
     /// The extent in memory, for small reads.
-    mapped: Option<Mapped>,
+    mapped: OnceLock<Mapped>,
     /// The loss of the mapping was logged.
     mapping_lost: AtomicBool,
     /// Operations of this length panic.
@@ -96,23 +106,77 @@ impl Medium {
             sums: OnceLock::new(),
             flash: OnceLock::new(),
             sync_failed: AtomicBool::new(false),
+            syncing: Mutex::new(()),
+            record: OnceLock::new(),
+            writeback: None,
             nowait_missing: AtomicBool::new(false),
             durable_missing: AtomicBool::new(durable_missing),
             failures: Default::default(),
-            mapped: None,
+            mapped: OnceLock::new(),
             mapping_lost: AtomicBool::new(false),
             #[cfg(test)]
             panics_at_len_bytes: None,
         }
     }
 
+    /// Has flushes make progress that can be seen.
+    pub fn write_back_with(&mut self, writeback: Writeback) {
+        self.writeback = Some(writeback);
+    }
+
+    /// Records failed syncs there from now on. To be called once, before the first operation.
+    pub fn record_with(&self, record: SyncRecord) {
+        let _ = self.record.set(record);
+    }
+
+    /// The record of failed syncs.
+    pub fn record(&self) -> Option<&SyncRecord> {
+        self.record.get()
+    }
+
+    /// Whether a sync has failed, so that none succeeds any more.
+    pub fn has_failed_sync(&self) -> bool {
+        self.sync_failed.load(Ordering::Acquire)
+    }
+
+    /// Whether writeback ahead of flushes is to begin: see [`Writeback::take_due`].
+    #[inline]
+    pub fn is_writeback_due(&self) -> bool {
+        self.writeback.as_ref().is_some_and(Writeback::take_due)
+    }
+
+    /// Begins to write the next dirty region back; false if all are begun. It waits for nothing but a place in the device's queue.
+    pub fn start_writeback(&self) -> bool {
+        let started = self.writeback.as_ref().map_or(Ok(false), |writeback| writeback.start_next(&self.opened.file));
+        started.unwrap_or_else(|e| {
+            // What the kernel could not write may be lost, and a sync need not tell it again.
+            let _syncing = lock(&self.syncing);
+            self.sync_broke(e);
+            false
+        })
+    }
+
+    /// How many dirty regions are not being written back yet.
+    #[cfg(test)]
+    pub fn regions_to_begin(&self) -> usize {
+        self.writeback.as_ref().map_or(0, Writeback::regions_to_begin)
+    }
+
+    /// Notes bytes that were written into the page cache.
+    #[inline]
+    pub fn note_written(&self, offset_bytes: u64, len_bytes: u64) {
+        if let Some(writeback) = &self.writeback {
+            writeback.note(offset_bytes, len_bytes);
+        }
+    }
+
     /// Maps the extent into memory if it is suitable, and logs the result. May block.
-    pub fn map(&mut self) {
+    pub fn map(&self) {
         let Opened { file, size_bytes, is_device, .. } = &self.opened;
         match Mapped::open(file, *size_bytes, *is_device) {
             Ok(mapped) => {
                 log::info!("{}: mapped: small reads of cached data need no system call", self.path.display());
-                self.mapped = Some(mapped);
+                let _ = self.mapped.set(mapped);
             }
             Err(why) => log::info!("{}: not mapped: {why}", self.path.display()),
         }
@@ -121,13 +185,13 @@ impl Medium {
     /// The extent in memory, if it was mapped.
     #[inline]
     pub fn mapped(&self) -> Option<&Mapped> {
-        self.mapped.as_ref()
+        self.mapped.get()
     }
 
     /// Reads from the mapping, if the bytes are known to be in memory.
     #[inline]
     pub fn read_mapped(&self, offset_bytes: u64, buf: &mut [u8]) -> bool {
-        let Some(mapped) = &self.mapped else { return false };
+        let Some(mapped) = self.mapped.get() else { return false };
         if self.is_damaged() {
             return false;
         }
@@ -242,7 +306,7 @@ impl Medium {
                 return Err(Failure::Invalid);
             }
         }
-        if (op.op == Op::Flush || is_durable(op)) && self.sync_failed.load(Ordering::Acquire) {
+        if (op.op == Op::Flush || is_durable(op)) && self.has_failed_sync() {
             return Err(Failure::Io);
         }
         if op.op == Op::Read { Ok(()) } else { self.check_size() }
@@ -288,7 +352,7 @@ impl Medium {
 
     /// A hole removes pages from the page cache, and the next access to one needs the file system.
     fn forget_mapped(&self, offset_bytes: u64, len_bytes: u64) {
-        if let Some(mapped) = &self.mapped {
+        if let Some(mapped) = self.mapped.get() {
             mapped.forget(offset_bytes, len_bytes);
         }
     }
@@ -360,7 +424,12 @@ impl Medium {
             match written {
                 Ok(n) => match counted(n, rest.len(), self.align_bytes()) {
                     0 => return Err(self.failed("write", Errno::IO)),
-                    n => done += n,
+                    n => {
+                        done += n;
+                        if !at_once {
+                            self.note_written(at, n as u64);
+                        }
+                    }
                 },
                 Err(Errno::INTR) => {}
                 Err(e) if at_once => match self.durable_failed(e) {
@@ -378,25 +447,29 @@ impl Medium {
     }
 
     fn sync(&self) -> Result<(), Failure> {
-        loop {
-            match rustix::fs::fdatasync(&self.opened.file) {
-                Ok(()) => break,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(self.sync_broke(e)),
-            }
+        let _syncing = lock(&self.syncing);
+        if self.has_failed_sync() {
+            return Err(Failure::Io);
         }
-        self.sums.get().map_or(Ok(()), |sums| sums.sync().map_err(|e| self.sync_broke(e)))?;
+        let begun = self.writeback.as_ref().map_or(Ok(false), |writeback| writeback.write_all(&self.opened.file));
+        // Whatever happened so far, what can be written is.
+        let synced = retry_on_intr(|| rustix::fs::fdatasync(&self.opened.file));
+        let in_parts = begun.and_then(|in_parts| synced.map(|()| in_parts)).map_err(|e| self.sync_broke(e))?;
+        if let Some(sums) = self.sums.get() {
+            let mut begun = Ok(());
+            if let Some(writeback) = self.writeback.as_ref().filter(|_| in_parts) {
+                writeback.progressed();
+                begun = sums.write_back(writeback);
+            }
+            let synced = sums.sync();
+            begun.and(synced).map_err(|e| self.sync_broke(e))?;
+        }
         self.finish_sync()
     }
 
     /// What the file system wants besides to flush the disk's cache.
     fn finish_sync(&self) -> Result<(), Failure> {
         self.opened.permanent.finish(&self.opened.file).map_err(|e| self.sync_broke(e))
-    }
-
-    /// Whether a flush takes more than one `fdatasync`.
-    pub fn needs_syncfs(&self) -> bool {
-        self.opened.permanent.needs_syncfs()
     }
 
     /// Why a power cut may lose what was flushed.
@@ -488,7 +561,7 @@ impl Medium {
     }
 
     fn damage(&self, seen_bytes: u64) {
-        if let Some(mapped) = &self.mapped {
+        if let Some(mapped) = self.mapped.get() {
             mapped.give_up();
         }
         if self.state.fetch_or(DAMAGED, Ordering::AcqRel) & DAMAGED == 0 {
@@ -510,11 +583,14 @@ impl Medium {
         if !self.sync_failed.swap(true, Ordering::AcqRel) {
             log::error!(
                 "{}: a write to the flash failed: {}. Acknowledged but unflushed writes may be lost. \
-                 Flushes and durable writes fail from now on, because the kernel would report success for the next ones. \
-                 Check the device, then restart the node",
+                 Flushes and durable writes fail until the node is restarted, because the kernel would report success for the next ones. \
+                 Check the device, then restart the node: it drops what the flash does not have, and counts as restarted",
                 self.path.display(),
                 io::Error::from(errno),
             );
+            if let Some(record) = self.record.get() {
+                record.note_failure();
+            }
         }
         Failure::Io
     }

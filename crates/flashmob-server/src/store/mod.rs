@@ -7,7 +7,7 @@
 //! The parts: `open` opens, checks and locks; `medium` defines each operation and the effects of its errors; `threads` and
 //! `uring` are the two engines that carry operations out; `direct` widens to whole blocks for O_DIRECT; `mapped` answers
 //! small reads from a memory mapping; `completions` returns results; `modelled` delays answers as a modelled flash would; `sums` keeps
-//! checksums of an extent of a volume with copies.
+//! checksums of an extent of a volume with copies; `writeback` has slow flushes make progress; `sync_record` remembers syncs that failed.
 //!
 //! The store does not order operations: overlapping ones in progress may happen in either order. The caller has to keep them
 //! apart, in units of [`Store::alignment_bytes`]. A flush covers operations that were completed before it was submitted.
@@ -36,8 +36,10 @@ mod medium;
 mod modelled;
 mod open;
 mod permanent;
+mod sealed;
 mod stamp;
 pub mod sums;
+pub mod sync_record;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -47,6 +49,7 @@ mod uring;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[path = "uring_absent.rs"]
 mod uring;
+mod writeback;
 
 use completions::Completions;
 pub use error::StoreError;
@@ -61,8 +64,10 @@ pub(crate) use open::{sync_parent, take_lock};
 pub(crate) use permanent::Permanent;
 pub use stamp::SumsStamp;
 use sums::{Sums, SumsError, SumsStatus};
+use sync_record::SyncRecord;
 use threads::Pool;
 use uring::Ring;
+use writeback::Writeback;
 
 /// Default number of threads of a store.
 pub const THREADS_DEFAULT: usize = 4;
@@ -132,6 +137,7 @@ pub struct Store {
     engine: Running,
     completions: Arc<Completions>,
     medium: Arc<Medium>,
+    may_map: bool,
 }
 
 #[derive(Debug)]
@@ -174,7 +180,7 @@ impl FileEngine {
 
 impl Store {
     /// Opens the extent that `config` describes: makes the file if needed, checks its size, locks it against a
-    /// second node, and starts the threads. This may block, the other methods do not.
+    /// second node, and starts the threads. This may block. [`Store::begin`] comes next.
     ///
     /// Times are counted from `start`. `wake` is called, from any thread, for the first completion after [`Store::take_done`]
     /// had taken all; several completions may share a call.
@@ -185,12 +191,15 @@ impl Store {
     ) -> Result<Store, StoreError> {
         let path: &Path = &config.path;
         let opened = open::open(path, config.size_bytes, config.direct)?;
+        let is_plain = !config.direct && !config.no_io && config.model.is_none();
+        let may_map = config.mapped == Mapping::Auto && is_plain;
         let mut medium = Medium::new(path, opened);
-        if config.mapped == Mapping::Auto && !config.direct && !config.no_io && config.model.is_none() {
-            medium.map();
+        let completions = Arc::new(Completions::new(start, wake));
+        if is_plain {
+            let size_bytes = medium.size_bytes();
+            medium.write_back_with(Writeback::new(size_bytes, writeback::ahead_bytes(), Arc::clone(&completions)));
         }
         let medium = Arc::new(medium);
-        let completions = Arc::new(Completions::new(start, wake));
         let start_engine = |completions: &Arc<Completions>| FileEngine::start(&config, &medium, completions);
         let engine = match &config.model {
             _ if config.no_io => {
@@ -208,7 +217,38 @@ impl Store {
             }
             None => Running::OnFile(start_engine(&completions)?),
         };
-        Ok(Store { engine, completions, medium })
+        Ok(Store { engine, completions, medium, may_map })
+    }
+
+    /// Begins to serve: failed syncs go into `record` from now on. If it has one, what the flash may lack is dropped from memory first, here and
+    /// from the file of checksums at `sums_path`, if there is one. To be called before anything else is done with the store. May block.
+    pub fn begin(&self, record: SyncRecord, sums_path: Option<&Path>) -> Result<(), StoreError> {
+        if record.known().must_drop() && !matches!(self.engine, Running::NoIo) {
+            self.medium.drop_cached(&record, sums_path)?;
+        }
+        self.medium.record_with(record);
+        if self.may_map {
+            self.medium.map();
+        }
+        Ok(())
+    }
+
+    /// What is wrong with flushes, with the remedy; `None` if none has failed.
+    #[must_use]
+    pub fn sync_trouble(&self) -> Option<String> {
+        self.medium.sync_trouble()
+    }
+
+    /// The start of the device that gateways are shown; `None`: the system does not tell it.
+    #[must_use]
+    pub fn boot_id(&self) -> Option<[u8; 16]> {
+        self.medium.record().and_then(|record| record.known().shown_boot_id())
+    }
+
+    /// Whether a flush that takes long has made progress since the last call.
+    #[must_use]
+    pub fn take_progress(&self) -> bool {
+        self.completions.take_progress()
     }
 
     /// Bytes of the extent.

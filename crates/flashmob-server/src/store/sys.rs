@@ -1,11 +1,13 @@
-//! The two system calls that not every kernel has, in one place.
+//! The system calls that not every kernel or C library has, in one place.
 //!
-//! Both exist since Linux 4.6 and get their flags later (RWF_DSYNC 4.7, RWF_NOWAIT 4.14). Where they are
-//! missing they answer with an errno that [`super::error::unsupported`] knows, and the caller does
+//! `preadv2` and `pwritev2` exist since Linux 4.6 and get their flags later (RWF_DSYNC 4.7, RWF_NOWAIT 4.14). Where a call is
+//! missing it answers with an errno that [`super::error::unsupported`] knows, and the caller does
 //! without. They must not be retried with waiting.
 
 use std::fs::File;
 use std::io::IoSliceMut;
+#[cfg(not(target_os = "android"))]
+use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
 
@@ -21,6 +23,25 @@ pub(super) fn read_cached(file: &File, bufs: &mut [IoSliceMut<'_>], offset_bytes
 pub(super) fn write_durable(file: &File, data: &[u8], offset_bytes: u64) -> Result<usize, Errno> {
     let slices = [std::io::IoSlice::new(data)];
     rustix::io::pwritev2(file, &slices, offset_bytes, rustix::io::ReadWriteFlags::DSYNC)
+}
+
+/// Has the page cache of a range begin to be written back, and waits for it if `waits`: `sync_file_range(2)`. It says nothing about what is on
+/// the flash. An error of an earlier write is reported if it waits, and then not to the next sync of this open file.
+#[cfg(not(target_os = "android"))]
+pub(super) fn write_back(file: &File, start_bytes: u64, len_bytes: u64, waits: bool) -> Result<(), Errno> {
+    let flags = libc::SYNC_FILE_RANGE_WRITE | if waits { libc::SYNC_FILE_RANGE_WAIT_AFTER } else { 0 };
+    let (Ok(start), Ok(len)) = (start_bytes.try_into(), len_bytes.try_into()) else { return Err(Errno::INVAL) };
+    // SAFETY: the call takes no memory, and the descriptor is open as long as `file` is borrowed.
+    if unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, flags) } == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+/// Bionic has no `sync_file_range` before Android 8, so nothing may be linked against it.
+#[cfg(target_os = "android")]
+pub(super) fn write_back(_: &File, _: u64, _: u64, _: bool) -> Result<(), Errno> {
+    Err(Errno::NOSYS)
 }
 
 /// Bionic has no `preadv2` before Android 13, so nothing may be linked against it.

@@ -9,6 +9,11 @@
 //! would not help: file systems admit one writer at a time to a file. The loop does not do them itself, because a write *can*
 //! block: for writeback of dirty pages, for a commit of the journal, for the rest of its page, 200 ms at a time on a slow
 //! eMMC. This cannot be found out first (ext4 has RWF_NOWAIT for reads only), and all links of the node would wait as well.
+//!
+//! **Flushes** may take half a minute each, and wait for the same bytes. So one thread at a time does all that wait, by one sync, and the others
+//! go on. With a single thread nothing goes on beside a flush.
+//!
+//! **Writeback** ahead of flushes is a piece of work like an operation, one region at a time, behind what waits already.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,9 +60,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     light: VecDeque<StoreOp>,
-    others: VecDeque<StoreOp>,
+    others: VecDeque<Work>,
+    /// Flushes that wait for the next sync. While there are any, it is among the others, or a worker is at the one before.
+    flushes: Vec<StoreOp>,
     /// Whether a worker is at the light operations.
     is_light_taken: bool,
+    /// Whether a sync is among the others, or a worker is at it.
+    is_sync_taken: bool,
     /// Workers that wait for an operation. Each unnecessary wake-up costs system calls.
     sleeping: usize,
     /// How many of those are being woken already.
@@ -65,7 +74,33 @@ struct State {
     closing: bool,
 }
 
+/// What a worker does.
+#[derive(Debug)]
+enum Work {
+    Op(StoreOp),
+    /// One sync for flushes: those that wait when it begins.
+    Flushes(Vec<StoreOp>),
+    /// The next region of the writeback ahead of flushes.
+    Writeback,
+}
+
 impl State {
+    fn push(&mut self, op: StoreOp) {
+        if op.op == Op::Flush {
+            self.flushes.push(op);
+            self.want_sync();
+        } else {
+            self.others.push_back(Work::Op(op));
+        }
+    }
+
+    /// Has a worker sync for the flushes that wait, one at a time.
+    fn want_sync(&mut self) {
+        if !self.flushes.is_empty() && !std::mem::replace(&mut self.is_sync_taken, true) {
+            self.others.push_back(Work::Flushes(Vec::new()));
+        }
+    }
+
     /// How many workers to wake now: one for each operation, and one for all light ones together. They count as called.
     fn call(&mut self) -> usize {
         let wanted = self.others.len() + usize::from(!self.light.is_empty() && !self.is_light_taken);
@@ -74,8 +109,8 @@ impl State {
         count
     }
 
-    /// The next operation for a worker that has just done `light_done` light ones in a row; 0 if it did another.
-    fn take(&mut self, light_done: usize) -> Option<(StoreOp, bool)> {
+    /// The next work for a worker that has just done `light_done` light operations in a row; 0 if it did another.
+    fn take(&mut self, light_done: usize) -> Option<(Work, bool)> {
         let may_be_light = light_done > 0 || !self.is_light_taken;
         let is_its_turn = light_done < LIGHT_IN_A_ROW || self.others.is_empty();
         if may_be_light
@@ -83,18 +118,22 @@ impl State {
             && let Some(op) = self.light.pop_front()
         {
             self.is_light_taken = true;
-            return Some((op, true));
+            return Some((Work::Op(op), true));
         }
         if light_done > 0 {
             self.is_light_taken = false;
         }
-        self.others.pop_front().map(|op| (op, false))
+        let mut work = self.others.pop_front()?;
+        if let Work::Flushes(flushes) = &mut work {
+            *flushes = std::mem::take(&mut self.flushes);
+        }
+        Some((work, false))
     }
 }
 
 /// The next work of a worker.
 struct Job {
-    op: StoreOp,
+    work: Work,
     is_light: bool,
     /// The store is being closed.
     closing: bool,
@@ -126,13 +165,18 @@ impl Pool {
         let calls = {
             let mut state = lock(&self.shared.state);
             for op in ops.drain(..) {
-                if self.shared.is_light(&op) { state.light.push_back(op) } else { state.others.push_back(op) }
+                if self.shared.is_light(&op) { state.light.push_back(op) } else { state.push(op) }
             }
             state.call()
         };
         for _ in 0..calls {
             self.shared.ready.notify_one();
         }
+    }
+
+    /// Begins writeback ahead of flushes.
+    pub fn start_writeback(&self) {
+        self.shared.start_writeback();
     }
 }
 
@@ -179,23 +223,67 @@ impl Shared {
             if job.is_none() {
                 job = self.next();
             }
-            let Some(Job { mut op, is_light, closing, calls }) = job else { return };
+            let Some(Job { work, is_light, closing, calls }) = job else { return };
             for _ in 0..calls {
                 self.ready.notify_one();
             }
             let started_nanos = self.completions.now_nanos();
-            let result = if closing && op.op.returns_data() {
-                Err(Failure::ShuttingDown)
-            } else {
-                self.execute(&mut op, &mut bounce)
+            let finished_nanos = match work {
+                Work::Op(mut op) => {
+                    let result = if closing && op.op.returns_data() {
+                        Err(Failure::ShuttingDown)
+                    } else {
+                        self.execute(&mut op, &mut bounce)
+                    };
+                    let finished_nanos = self.completions.now_nanos();
+                    results.push(Completions::done(op, result, started_nanos, finished_nanos));
+                    finished_nanos
+                }
+                Work::Flushes(flushes) => self.flush(flushes, &mut bounce, &mut results),
+                Work::Writeback if closing => started_nanos,
+                Work::Writeback => self.go_on_with_writeback(),
             };
-            let finished_nanos = self.completions.now_nanos();
-            results.push(Completions::done(op, result, started_nanos, finished_nanos));
+            if self.medium.is_writeback_due() {
+                self.start_writeback();
+            }
             light_done = if is_light { light_done + 1 } else { 0 };
             if !is_light || finished_nanos - started_nanos > WAITED_NANOS {
                 self.completions.push_all(&mut results);
             }
         }
+    }
+
+    /// Carries out flushes that waited together, by one sync: each covers what was done before it was submitted. Returns when it ended.
+    fn flush(&self, mut flushes: Vec<StoreOp>, bounce: &mut Bounce, results: &mut Vec<StoreDone>) -> u64 {
+        let started_nanos = self.completions.now_nanos();
+        let result = flushes.first_mut().map_or(Ok(()), |op| self.execute(op, bounce));
+        let finished_nanos = self.completions.now_nanos();
+        let done = |op| Completions::done(op, result, started_nanos, finished_nanos);
+        results.extend(flushes.into_iter().map(done));
+        let mut state = lock(&self.state);
+        state.is_sync_taken = false;
+        // This worker looks for work next.
+        state.want_sync();
+        finished_nanos
+    }
+
+    fn start_writeback(&self) {
+        let calls = {
+            let mut state = lock(&self.state);
+            state.others.push_back(Work::Writeback);
+            state.call()
+        };
+        for _ in 0..calls {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Begins the writeback of a region. The next one is behind what waits by then. Returns when it ended.
+    fn go_on_with_writeback(&self) -> u64 {
+        if self.medium.start_writeback() {
+            lock(&self.state).others.push_back(Work::Writeback);
+        }
+        self.completions.now_nanos()
     }
 
     /// The next operation, if there is one for who has just done `light_done` light ones.
@@ -222,9 +310,9 @@ impl Shared {
     }
 
     fn job(&self, state: &mut State, light_done: usize) -> Option<Job> {
-        let (op, is_light) = state.take(light_done)?;
+        let (work, is_light) = state.take(light_done)?;
         let calls = state.call();
-        Some(Job { op, is_light, closing: state.closing, calls })
+        Some(Job { work, is_light, closing: state.closing, calls })
     }
 }
 

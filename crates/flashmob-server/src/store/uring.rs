@@ -1,8 +1,8 @@
 //! The engine for many operations in flight: one thread that owns an io_uring.
 //!
-//! The thread takes operations from a queue, puts reads, writes and flushes into the ring and collects completions.
+//! The thread takes operations from a queue, puts reads and writes into the ring and collects completions.
 //! Operations that io_uring would pass to kernel threads anyway, or that take several steps, go to a small pool of threads:
-//! trims, zeroes, maps, digests, and direct writes that begin or end within a block. Of an extent with checksums reads alone go through
+//! flushes, trims, zeroes, maps, digests, and direct writes that begin or end within a block. Of an extent with checksums reads alone go through
 //! the ring; one whose bytes do not match goes to the pool, which looks again.
 //!
 //! The kernel writes into buffers while the thread goes on: a buffer in flight belongs to its [`Flight`], which must
@@ -222,7 +222,7 @@ impl Driver {
         if self.is_for_helpers(&op) {
             return self.helpers.submit(&mut vec![op]);
         }
-        if op.op != Op::Flush && op.len_bytes == 0 {
+        if op.len_bytes == 0 {
             return self.completions.push(op, Ok(()), started_nanos);
         }
         self.launch(Flight { op, started_nanos, done_bytes: 0, bounce: None, asked_bytes: 0 });
@@ -236,9 +236,8 @@ impl Driver {
         }
         match op.op {
             Op::Read => false,
-            Op::Flush => self.medium.needs_syncfs(),
             Op::Write => !whole || (is_durable(op) && !self.medium.writes_durably()),
-            Op::Trim | Op::WriteZeroes | Op::Map | Op::Digest => true,
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Map | Op::Digest => true,
         }
     }
 
@@ -257,9 +256,6 @@ impl Driver {
     fn entry(&mut self, flight: &mut Flight) -> squeue::Entry {
         let durable = is_durable(&flight.op);
         let fd = types::Fd(self.medium.file(durable).as_raw_fd());
-        if flight.op.op == Op::Flush {
-            return opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build();
-        }
         let done = flight.done_bytes;
         let is_summed = self.medium.is_summed();
         let (offset, memory) = if self.medium.is_direct() || is_summed {
@@ -336,7 +332,6 @@ impl Driver {
             Err(_) => return self.landed_badly(flight, Errno::from_raw_os_error(result.saturating_neg())),
         };
         match flight.op.op {
-            Op::Flush => return self.finish(flight, Ok(())),
             Op::Read if moved == 0 => {
                 let failure = self.medium.ended_early();
                 return self.finish(flight, Err(failure));
@@ -354,6 +349,12 @@ impl Driver {
                 return self.hand_over(flight);
             }
             self.medium.note_verified(window.start_bytes, window.len_bytes);
+        }
+        if flight.op.op == Op::Write && !is_durable(&flight.op) && !self.medium.is_direct() {
+            self.medium.note_written(flight.op.offset_bytes + flight.done_bytes as u64, moved as u64);
+            if self.medium.is_writeback_due() {
+                self.helpers.start_writeback();
+            }
         }
         let Flight { op, bounce, done_bytes, .. } = &mut flight;
         *done_bytes += match bounce {
@@ -373,7 +374,6 @@ impl Driver {
     fn landed_badly(&mut self, flight: Flight, errno: Errno) {
         let failure = match flight.op.op {
             _ if matches!(errno, Errno::INTR | Errno::AGAIN) => return self.launch(flight),
-            Op::Flush => self.medium.sync_broke(errno),
             Op::Write if is_durable(&flight.op) => match self.medium.durable_failed(errno) {
                 Some(failure) => failure,
                 None => return self.hand_over(flight),

@@ -65,6 +65,20 @@ impl Cx<'_> {
         self.links.of(node).iter().flat_map(|link| &link.sent)
     }
 
+    /// When a member's store last made progress with a flush.
+    pub(super) fn store_progressed(&self, member: u16) -> Option<Time> {
+        let node = self.nodes.get(self.node(member))?;
+        self.links.of(node).iter().filter_map(|link| link.store_progressed).max()
+    }
+
+    /// Since when the batch has waited that a member has let wait longest. A flush waits since the member's store made no progress with it; that
+    /// counts for `most`.
+    pub(super) fn waits_since(&self, member: u16, most: Duration) -> Option<Time> {
+        let node = self.nodes.get(self.node(member))?;
+        let links = self.links.of(node).iter();
+        links.flat_map(|link| link.sent.iter().map(|batch| link.waits_since(self.now, batch, most))).min()
+    }
+
     /// When the oldest batch was sent that a member has not answered.
     pub(super) fn first_sent(&self, member: u16) -> Option<Time> {
         self.sent_to(self.nodes.get(self.node(member))?).map(|batch| batch.sent).min()

@@ -32,6 +32,8 @@ pub struct Flush {
     pub members: Vec<Part>,
     /// What was decided when all members had ended: it is answered when that is durable.
     pub after: Option<u64>,
+    /// When that was.
+    pub decided: Time,
 }
 
 impl Copies {
@@ -41,7 +43,8 @@ impl Copies {
         self.next_serial += 1;
         let serial = self.next_serial;
         let (members, sent) = (Vec::new(), Time::default());
-        let flush = Flush { serial, request, barrier, is_sent: false, sent, members, after: None };
+        let decided = Time::default();
+        let flush = Flush { serial, request, barrier, is_sent: false, sent, members, after: None, decided };
         self.flushes.insert(flush);
         self.review_flushes(cx);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
@@ -83,7 +86,11 @@ impl Copies {
             }
         }
         let wanted = self.log.wanted();
-        let after = self.flushes.get_mut(place).map_or(0, |flush| *flush.after.get_or_insert(wanted));
+        let Some(flush) = self.flushes.get_mut(place) else { return };
+        if flush.after.is_none() {
+            (flush.after, flush.decided) = (Some(wanted), cx.now);
+        }
+        let after = flush.after.unwrap_or(wanted);
         if !self.log.is_durable(after) && !has_failed && !planted::is(Bug::AckBeforeBehind) {
             return self.log.wait(after, Waiter::Flushes);
         }

@@ -154,7 +154,7 @@ impl Copies {
         state.calm_until = state.calm_until.max(until);
         if cx.now >= state.tell_flush_at {
             state.tell_flush_at = cx.now + TELL_AGAIN;
-            let text = "its device fails flushes; its copies fall behind where others are left. See its log: replace the device, or make room on it and restart the whole device";
+            let text = "its device fails flushes; its copies fall behind where others are left. See its log: replace the device, or make room on it and restart the node";
             cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
         }
         let is_target = |(&chunk, job): (&u32, &Job)| {

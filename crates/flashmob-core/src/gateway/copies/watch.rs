@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::change::{At, Change};
 use super::chunk::Waiting;
 use super::flush::Part;
-use super::jobs::{Goal, Job};
+use super::jobs::{Goal, Job, Step};
 use super::{Copies, Cx, bit, each, mask};
+use crate::gateway::late::FLUSH_TIMEOUTS_MAX;
 use crate::gateway::state::RequestKey;
 use crate::units::Time;
 
@@ -93,15 +94,28 @@ impl Copies {
         cx.now - since >= self.evict_after
     }
 
-    /// Members that leave reads unanswered while others answer.
+    /// How long a flush may take at most with a member whose store makes progress. Then others go on without it, before the client's flush fails.
+    fn flush_most(&self) -> Duration {
+        self.timeout * (FLUSH_TIMEOUTS_MAX - 1)
+    }
+
+    /// Since when a flush that was sent to a member at that time has waited: progress of its store counts as an answer, to flushes alone and for
+    /// `most`. A member that leaves changes unanswered is silent, whatever its store does.
+    fn flush_waits_since(&self, cx: &Cx<'_>, member: u16, sent: Time, most: Duration) -> Time {
+        let progressed = cx.store_progressed(member).filter(|_| cx.now - sent < most);
+        progressed.map_or(sent, |at| at.max(sent))
+    }
+
+    /// Members that leave reads, or flushes of the gateway's own, unanswered while others answer.
     fn silent_readers(&self, cx: &Cx<'_>) -> Vec<u16> {
         let waits = |member: &u16| {
-            let sent = cx.first_sent(*member);
-            sent.is_some_and(|sent| self.is_silent(cx, *member, sent)) && !self.is_out(*member)
+            let since = cx.waits_since(*member, self.flush_most());
+            since.is_some_and(|since| self.is_silent(cx, *member, since)) && !self.is_out(*member)
         };
         let late: Vec<u16> = (0..self.members.len() as u16).filter(waits).collect();
         let answers = |member: u16| {
-            let is_heard = cx.now - cx.answered(member) < self.evict_after;
+            let is_recent = |at: Time| cx.now - at < self.evict_after;
+            let is_heard = is_recent(cx.answered(member)) || cx.store_progressed(member).is_some_and(is_recent);
             !late.contains(&member) && self.is_usable(cx, member) && (is_heard || cx.first_sent(member).is_none())
         };
         let are_others = (0..self.members.len() as u16).any(answers);
@@ -156,13 +170,15 @@ impl Copies {
             let has_it = |copy: &usize| change.copies[*copy] == At::Done;
             let others = mask(each(self.current(change.chunk)).filter(has_it));
             let has_others = self.is_any_alive(cx, self.members_of(change.chunk, others), &mut probes);
-            self.collect_silent(cx, change.chunk, missing, change.sent, has_others, &mut silent);
+            self.collect_silent(cx, change.chunk, missing, |_| change.sent, has_others, &mut silent);
         }
         for (&chunk, job) in &self.jobs {
             let Some((missing, since)) = self.job_waits_for(chunk) else { continue };
             let others = (job.targets | bit(job.source)) & !missing;
             let has_others = self.is_any_alive(cx, self.members_of(chunk, others), &mut probes);
-            self.collect_silent(cx, chunk, missing, since, has_others, &mut silent);
+            let is_flush = matches!(job.step, Step::Flush);
+            let since_of = |m| if is_flush { self.flush_waits_since(cx, m, since, self.flush_most()) } else { since };
+            self.collect_silent(cx, chunk, missing, since_of, has_others, &mut silent);
         }
         // Chunks on hold whose copies cannot be compared, as a member is away. Where nobody waits, it has more time.
         let later = self.running_since + self.evict_after * 9;
@@ -174,13 +190,13 @@ impl Copies {
             let present = self.usable_of(cx, chunk, self.current(chunk));
             let missing = self.current(chunk) & !present;
             let has_others = self.is_any_alive(cx, self.members_of(chunk, present), &mut probes);
-            self.collect_silent(cx, chunk, missing, since, has_others, &mut silent);
+            self.collect_silent(cx, chunk, missing, |_| since, has_others, &mut silent);
         }
         // Changes that cannot be sent yet, as a member has never been there.
         for (&chunk, _) in self.chunks.iter().filter(|(_, c)| !c.launching.is_empty()) {
             let present = self.members_of(chunk, self.current(chunk));
             let has_others = self.is_any_alive(cx, present, &mut probes);
-            self.collect_silent(cx, chunk, self.unborn(chunk), Time::default(), has_others, &mut silent);
+            self.collect_silent(cx, chunk, self.unborn(chunk), |_| Time::default(), has_others, &mut silent);
         }
         for (_, flush) in self.flushes.iter().filter(|(_, f)| f.is_sent) {
             let sent = |m: &u16| matches!(flush.members.get(usize::from(*m)), Some(Part::Sent(_)));
@@ -188,7 +204,8 @@ impl Copies {
             let is_done = |m: &u16| matches!(flush.members[usize::from(*m)], Part::Done | Part::Clean);
             let others = (0..flush.members.len() as u16).filter(is_done).filter(|&m| self.is_usable(cx, m));
             let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
-            silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, flush.sent)));
+            let since_of = |member| self.flush_waits_since(cx, member, flush.sent, self.flush_most());
+            silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, since_of(m))));
         }
         silent.extend(self.silent_readers(cx));
         if !probes.is_empty() {
@@ -219,13 +236,13 @@ impl Copies {
         cx: &Cx<'_>,
         chunk: u32,
         missing: u8,
-        since: Time,
+        since_of: impl Fn(u16) -> Time,
         has_others: bool,
         silent: &mut Vec<u16>,
     ) {
         let members = self.members_of(chunk, missing);
         // If all are silent, it may be the network: nobody is to blame.
-        let are_silent = has_others && members.iter().all(|&member| self.is_silent(cx, member, since));
+        let are_silent = has_others && members.iter().all(|&member| self.is_silent(cx, member, since_of(member)));
         if are_silent {
             silent.extend(members);
         }
@@ -256,15 +273,19 @@ impl Copies {
             }));
         }
         for (_, flush) in &self.flushes {
-            let mut awaited =
-                flush.members.iter().zip(0..).filter(|(part, _)| matches!(part, Part::Sent(_))).peekable();
+            // It goes on without those that are out, if it can.
+            let is_awaited = |(part, m): &(&Part, u16)| matches!(part, Part::Sent(_)) && !self.is_out(*m);
+            let mut awaited = flush.members.iter().zip(0..).filter(is_awaited).peekable();
             let is_stuck = if !flush.is_sent {
                 stuck_serials.first().is_some_and(|serial| *serial <= flush.barrier)
             } else if awaited.peek().is_some() {
-                awaited.any(|(_, member)| is_unanswering(member, flush.sent))
+                // While one makes progress it may be what the others are waited for: once it is done, they are put out.
+                let most = self.timeout * FLUSH_TIMEOUTS_MAX;
+                awaited.all(|(_, m)| is_unanswering(m, self.flush_waits_since(cx, m, flush.sent, most)))
             } else {
                 // It waits for a decision, or for those that know what a doubtful copy lacks.
-                is_any_silent || has_trouble
+                let is_fresh = flush.after.is_some() && cx.now - flush.decided < patience;
+                (is_any_silent && !is_fresh) || has_trouble
             };
             stuck.extend(is_stuck.then_some(flush.request));
         }

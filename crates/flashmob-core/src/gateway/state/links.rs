@@ -9,6 +9,7 @@ use super::queue::Piece;
 use super::requests::RequestKey;
 use crate::buffers::{OutQueue, RxBuf};
 use crate::counters::counters;
+use crate::op::Op;
 use crate::units::{KIB, MIB, Time};
 use crate::wire::hello::Welcome;
 
@@ -56,6 +57,13 @@ pub struct SentBatch {
     /// When it was made, or, once it is written, when that was.
     pub sent: Time,
     pub written: bool,
+}
+
+impl SentBatch {
+    /// Whether only flushes of it are left to be answered.
+    fn has_only_flushes(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.answered || piece.op == Op::Flush)
+    }
 }
 
 /// The state of keeping one link alive, for `gateway/alive.rs`. A lost link drops it: the next welcome says whether its node knows such
@@ -136,6 +144,8 @@ pub struct Link {
     pub answered: Time,
     /// When bytes were last received.
     pub heard: Time,
+    /// When the node last reported that its store makes progress with a flush.
+    pub store_progressed: Option<Time>,
     /// When the hello was made.
     pub greeted: Time,
     /// Of a volume with copies: what the hello asks the extent to remember, and what it is known to remember already.
@@ -193,6 +203,47 @@ impl Link {
             State::Ready => !self.sent.is_empty() && now - self.progress >= unheard_for,
             _ => now - self.progress >= lost_for,
         }
+    }
+
+    /// Whether the node's store has made progress with a batch of which only flushes are left.
+    fn is_flushing(&self, batch: &SentBatch) -> bool {
+        self.store_progressed.is_some_and(|at| at >= batch.sent) && batch.has_only_flushes()
+    }
+
+    /// Batches out, without those that a slow flush alone keeps: others are sent beside them, for as long as it may take.
+    pub fn in_the_way(&self) -> impl DoubleEndedIterator<Item = &SentBatch> {
+        self.sent.iter().filter(|batch| !self.is_flushing(batch))
+    }
+
+    /// Since when a batch has waited: since it was sent, or, if only flushes of it are left, since the node's store last made progress. That
+    /// counts for `most` from when it was sent.
+    pub fn waits_since(&self, now: Time, batch: &SentBatch, most: Duration) -> Time {
+        let is_flushing = now - batch.sent < most && self.is_flushing(batch);
+        self.store_progressed.filter(|_| is_flushing).unwrap_or(batch.sent)
+    }
+
+    /// Whether a batch has waited for `patience`.
+    pub fn has_waited(&self, now: Time, patience: Duration, most: Duration) -> bool {
+        self.sent.iter().any(|batch| now - self.waits_since(now, batch, most) >= patience)
+    }
+
+    /// Whether it has left requests unanswered for `patience`, and its node's store makes no progress with them.
+    pub fn is_stuck(&self, now: Time, patience: Duration, most: Duration) -> bool {
+        let is_slow =
+            |batch: &SentBatch| self.is_flushing(batch) && now - self.waits_since(now, batch, most) < patience;
+        let is_only_slow = !self.sent.is_empty() && self.unresolved.is_empty() && self.sent.iter().all(is_slow);
+        self.is_unanswering(now, patience) && !is_only_slow
+    }
+
+    /// The requests with unanswered pieces on it, without flushes with which the node's store made progress within `patience`. That counts for
+    /// `most` from when they were sent.
+    pub fn stuck_requests(&self, now: Time, patience: Duration, most: Duration) -> impl Iterator<Item = RequestKey> {
+        let progressed = self.store_progressed.filter(|&at| now - at < patience);
+        self.sent.iter().flat_map(move |batch| {
+            let is_slow = progressed.is_some_and(|at| at >= batch.sent) && now - batch.sent < most;
+            let is_waiting = move |piece: &&Piece| !(piece.answered || is_slow && piece.op == Op::Flush);
+            batch.pieces.iter().filter(is_waiting).map(|piece| piece.request)
+        })
     }
 
     /// When it will count as stuck if it stays silent; `None` while no batch is out.

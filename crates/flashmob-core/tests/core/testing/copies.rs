@@ -27,10 +27,16 @@ impl CopiesBed {
         CopiesBed::with(1, Marks::default(), |spec| spec.evict_after = evict_after)
     }
 
-    /// Of several chunks with these marks.
+    /// Of several chunks with these marks. The nodes answer no probes: all that is heard of them are their answers.
     #[must_use]
     pub fn with(chunks: u64, marks: Marks, set: impl FnOnce(&mut CopiesSpec)) -> CopiesBed {
         CopiesBed::build(2, (chunks, marks), set, |_| ())
+    }
+
+    /// The same with nodes that know alive frames, and requests that fail after `timeout`.
+    #[must_use]
+    pub fn alive(chunks: u64, timeout: Duration, set: impl FnOnce(&mut CopiesSpec)) -> CopiesBed {
+        CopiesBed::make(2, (chunks, Marks::default()), true, set, |config| config.volumes[0].timeout = timeout)
     }
 
     /// With so many copies, and another configuration of the gateway.
@@ -38,6 +44,16 @@ impl CopiesBed {
     pub fn build(
         copies: usize,
         (chunks, marks): (u64, Marks),
+        set: impl FnOnce(&mut CopiesSpec),
+        configure: impl FnOnce(&mut GatewayConfig),
+    ) -> CopiesBed {
+        CopiesBed::make(copies, (chunks, marks), false, set, configure)
+    }
+
+    fn make(
+        copies: usize,
+        (chunks, marks): (u64, Marks),
+        keeps_alive: bool,
         set: impl FnOnce(&mut CopiesSpec),
         configure: impl FnOnce(&mut GatewayConfig),
     ) -> CopiesBed {
@@ -67,8 +83,7 @@ impl CopiesBed {
         let mut bed = GatewayBed::new(config);
         for link in 0..2 {
             let id = [link as u8 + 1; 16];
-            // It answers no probes: all that is heard of it are its answers.
-            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive: false, ..welcome(size_bytes) });
+            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive, ..welcome(size_bytes) });
         }
         let client = bed.gateway.native_opened(0).unwrap();
         CopiesBed { bed, client }

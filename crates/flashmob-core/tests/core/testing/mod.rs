@@ -17,7 +17,7 @@ mod spec;
 
 pub use copies::CopiesBed;
 pub use flashes::{BLOCK, FlashBed};
-pub use frames::{answer, answer_some, bytes_of, frames};
+pub use frames::{Frame, answer, answer_some, answer_with, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};
 pub use node::{NodeBed, node_with_link};

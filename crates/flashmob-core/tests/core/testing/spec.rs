@@ -41,6 +41,7 @@ pub fn hello() -> Hello {
         session: 1,
         link: 0,
         keeps_alive: true,
+        hears_progress: true,
         attempt: 1,
         volume_id: "v".to_string(),
         extent: 0,

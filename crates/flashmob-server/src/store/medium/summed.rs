@@ -47,7 +47,7 @@ impl Medium {
                 self.path.display()
             );
         }
-        if let Some(mapped) = &self.mapped {
+        if let Some(mapped) = self.mapped.get() {
             mapped.verify_from_now_on();
         }
         if self.sums.set(sums).is_ok() {
@@ -235,7 +235,7 @@ impl Medium {
 
     /// Tells the mapping what was verified: it is in the page cache, too.
     pub fn note_verified(&self, offset_bytes: u64, len_bytes: usize) {
-        if let Some(mapped) = self.mapped.as_ref().filter(|_| !self.is_direct()) {
+        if let Some(mapped) = self.mapped.get().filter(|_| !self.is_direct()) {
             mapped.note_verified(offset_bytes, len_bytes);
         }
     }

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::super::error::unsupported;
 use super::super::open::sync_parent;
 use super::super::sys;
+use super::super::writeback::Writeback;
 use super::error::SumsError;
 use super::format::{BadHeader, Change, HEADER_BYTES, Header, SLOT_BYTES, SLOTS, Shape};
 
@@ -162,6 +163,11 @@ impl SumsFile {
             Err(e) if unsupported(e) => Ok(false),
             Err(e) => Err(e),
         }
+    }
+
+    /// Writes back what is dirty, in parts that make progress.
+    pub fn write_back(&self, writeback: &Writeback) -> Result<(), Errno> {
+        writeback.write_beside(&self.file, self.shape.file_bytes())
     }
 
     /// Has everything that was written on the flash.

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::completions::lock;
 use super::extent_id::ExtentId;
+use super::writeback::Writeback;
 
 mod error;
 mod file;
@@ -223,6 +224,11 @@ impl Sums {
     /// Empties a slot.
     pub(super) fn empty(&self, slot: usize) -> Result<(), Errno> {
         self.file.store_change(slot, None)
+    }
+
+    /// Writes back what is dirty, in parts that make progress.
+    pub(super) fn write_back(&self, writeback: &Writeback) -> Result<(), Errno> {
+        self.file.write_back(writeback)
     }
 
     /// Has all checksums that were stored before on the flash.

@@ -181,3 +181,94 @@ fn what_the_page_cache_has_and_the_flash_has_not_is_written_again() {
     let (found, rewritten) = digest(OpFlags::FROM_FLASH);
     assert_eq!((found[2], found[1], rewritten), (CORRUPT, right[1], 1));
 }
+
+#[test]
+#[ignore = "needs root and a loop device on a small file system"]
+fn the_next_process_sees_what_a_flash_lacks_after_a_failed_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    in_child(MOUNT_AND_RUN, "devices::child_after_a_failed_flush", dir.path());
+}
+
+#[test]
+#[ignore = "started by the_next_process_sees_what_a_flash_lacks_after_a_failed_flush"]
+fn child_after_a_failed_flush() {
+    let Some(dir) = child_path() else { return };
+    let beside = tempfile::tempdir().unwrap();
+    let boot_id = Some([7; 16]);
+    for (at, (engine, direct)) in variants().into_iter().enumerate() {
+        if direct {
+            continue;
+        }
+        let file = dir.join(format!("image{at}"));
+        std::fs::File::create(&file).unwrap().set_len(SIZE_BYTES).unwrap();
+        let device = Loop::over(&file);
+        let places = vec![beside.path().join(format!("missing/{at}")), beside.path().join(format!("{at}.syncs"))];
+        let config = config(&device.0, SIZE_BYTES, (engine, false));
+        let open = || Rig::begun(config.clone(), SyncRecord::load(boot_id, places.clone()));
+        let written = pattern(1, 8 << 20);
+        // The kernel drops the pages of a device that nobody has open.
+        let holder = File::open(&device.0).unwrap();
+        let mut rig = open();
+        assert_eq!(rig.store.boot_id(), boot_id);
+        assert_eq!(rig.result(write(1, 0, written.clone())), Ok(()));
+        assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Err(Failure::Io));
+        assert!(rig.store.sync_trouble().is_some_and(|text| text.contains("until the node is restarted")));
+        assert!(rig.read(0, 8 << 20).unwrap() == written, "memory has it still");
+        drop(rig);
+        // What would happen without a record.
+        let mut rig = Rig::open(config.clone());
+        assert!(rig.read(0, 8 << 20).unwrap() == written, "{engine:?}: though the flash cannot have it");
+        assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+        drop(rig);
+        let mut rig = open();
+        assert!(rig.store.boot_id().is_some_and(|shown| Some(shown) != boot_id), "{engine:?}: it counts as restarted");
+        assert!(rig.read(0, 8 << 20).unwrap() != written, "what the flash has is seen");
+        assert_eq!(rig.store.sync_trouble(), None);
+        shell(&format!("mount -o remount,size=64m {}", dir.display()));
+        assert_eq!(rig.result(write(1, 0, written.clone())), Ok(()));
+        assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()), "{engine:?}: there is room again");
+        let shown = rig.store.boot_id();
+        drop(rig);
+        let mut rig = open();
+        assert_eq!(rig.store.boot_id(), shown, "nothing failed since");
+        evict(&device.0, || rig.store.try_read(0, &mut [0; 4096]) == TryRead::Miss);
+        assert!(rig.read(0, 8 << 20).unwrap() == written);
+        drop((rig, holder, device));
+        std::fs::remove_file(&file).unwrap();
+        shell(&format!("mount -o remount,size=4m {}", dir.display()));
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn an_extent_whose_pages_stay_in_memory_after_a_failed_flush_is_not_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, place) = (dir.path().join("image"), dir.path().join("x.syncs"));
+    std::fs::File::create(&file).unwrap().set_len(SIZE_BYTES).unwrap();
+    let device = Loop::over(&file);
+    let record = || SyncRecord::load(Some([7; 16]), vec![place.clone()]);
+    record().note_failure();
+    // Another program has a part of it mapped and locked.
+    let mut locker = Command::new("python3")
+        .args(["-c", "import ctypes, mmap, os, sys; f = os.open(sys.argv[1], os.O_RDWR); m = mmap.mmap(f, 65536); \
+              b = (ctypes.c_char * 65536).from_buffer(m); assert ctypes.CDLL(None).mlock(b, 65536) == 0; print('locked', flush=True); sys.stdin.read()"])
+        .arg(&device.0)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(locker.stdout.take().unwrap()), &mut line).unwrap();
+    assert_eq!(line.trim(), "locked");
+    let config = config(&device.0, SIZE_BYTES, (Engine::Threads, false));
+    let store = Store::open(config.clone(), Instant::now(), || {}).unwrap();
+    let error = store.begin(record(), None).unwrap_err();
+    assert!(matches!(error, StoreError::StaysCached { resident_bytes: Some(65536), .. }), "{error}");
+    assert!(error.to_string().contains("restart the device"), "{error}");
+    drop(store);
+    drop(locker.stdin.take());
+    locker.wait().unwrap();
+    let store = Store::open(config, Instant::now(), || {}).unwrap();
+    store.begin(record(), None).unwrap();
+    assert!(!record().known().must_drop());
+}

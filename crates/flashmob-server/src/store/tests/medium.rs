@@ -73,6 +73,27 @@ fn a_failed_flush_stays_failed_even_if_the_kernel_has_forgotten() {
 }
 
 #[test]
+fn a_failed_flush_is_recorded_once_before_it_is_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("x.syncs");
+    let record = || SyncRecord::load(Some([7; 16]), vec![place.clone()]);
+    let medium = full_medium();
+    medium.record_with(record());
+    assert_eq!(run(&medium, Op::Write, OpFlags::NONE, 4096), Err(Failure::NoSpace));
+    assert!(!place.exists() && medium.sync_trouble().is_none(), "want of space is no failed flush");
+    for _ in 0..2 {
+        assert_eq!(run(&medium, Op::Flush, OpFlags::NONE, 0), Err(Failure::Io));
+        assert_eq!(record().known().failed, 1);
+    }
+    assert!(medium.sync_trouble().is_some_and(|text| !text.contains("whole device")));
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    let medium = full_medium();
+    medium.record_with(record());
+    assert_eq!(run(&medium, Op::Flush, OpFlags::NONE, 0), Err(Failure::Io));
+    assert!(medium.sync_trouble().is_some_and(|text| text.contains("restart the whole device")));
+}
+
+#[test]
 fn a_device_error_on_a_durable_write_counts_as_a_failed_flush() {
     let medium = full_medium();
     assert_eq!(medium.durable_failed(Errno::FBIG), Some(Failure::NoSpace));

@@ -74,12 +74,18 @@ pub(super) struct Rig {
 
 impl Rig {
     pub fn open(config: StoreConfig) -> Rig {
+        Rig::begun(config, SyncRecord::load(None, Vec::new()))
+    }
+
+    /// The same with what earlier processes have recorded.
+    pub fn begun(config: StoreConfig, record: SyncRecord) -> Rig {
         let (wake, woken) = channel();
         let wake = move || {
             // Woken for what nobody waits for any more, when the store is dropped.
             let _ = wake.send(());
         };
         let store = Store::open(config, Instant::now(), wake).unwrap_or_else(|e| panic!("{e}"));
+        store.begin(record, None).unwrap_or_else(|e| panic!("{e}"));
         Rig { store, woken }
     }
 

@@ -207,6 +207,22 @@ fn a_store_that_is_dropped_finishes_its_writes() {
 }
 
 #[test]
+fn a_flush_of_much_makes_progress_that_is_seen() {
+    for (engine, direct) in variants() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let mut rig = Rig::open(config(&path, 32 << 20, (engine, direct)));
+        for (len_bytes, is_seen) in [(512 << 10, false), (8 << 20, !direct)] {
+            (0..len_bytes >> 18).for_each(|i| rig.result(write(1, i << 18, pattern(i, 1 << 18))).unwrap());
+            assert!(!rig.store.take_progress());
+            rig.result(bare(Op::Flush, 0, 0)).unwrap();
+            assert_eq!(rig.store.take_progress(), is_seen, "{engine:?} {direct} {len_bytes}");
+        }
+        (0..32).for_each(|i| assert!(rig.read(i << 18, 1 << 18).unwrap() == pattern(i, 1 << 18), "{engine:?}"));
+    }
+}
+
+#[test]
 fn completions_that_nobody_collects_wake_once() {
     for variant in variants() {
         let dir = tempfile::tempdir().unwrap();

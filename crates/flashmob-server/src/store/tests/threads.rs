@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use flashmob_core::op::OpFlags;
 
+use super::super::writeback::Writeback;
 use super::*;
 
 fn write(id: u64) -> StoreOp {
@@ -13,10 +14,43 @@ fn write(id: u64) -> StoreOp {
 fn state(light: u64, others: u64, sleeping: usize) -> State {
     State {
         light: (0..light).map(write).collect(),
-        others: (1000..1000 + others).map(write).collect(),
+        others: (1000..1000 + others).map(|id| Work::Op(write(id))).collect(),
         sleeping,
         ..State::default()
     }
+}
+
+fn id_of((work, is_light): (Work, bool)) -> (u64, bool) {
+    match work {
+        Work::Op(op) => (op.id, is_light),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn flush(id: u64) -> StoreOp {
+    StoreOp { op: Op::Flush, len_bytes: 0, data: Vec::new(), ..write(id) }
+}
+
+#[test]
+fn all_flushes_that_wait_have_one_worker_and_others_their_turn() {
+    let mut state = state(0, 1, 4);
+    (0..3).for_each(|id| state.push(flush(id)));
+    assert_eq!(state.others.len(), 2, "one sync for all");
+    state.push(write(7));
+    assert_eq!(state.take(0).map(id_of), Some((1000, false)), "in the order of their submission");
+    let Some((Work::Flushes(flushes), false)) = state.take(0) else { panic!("{state:?}") };
+    assert_eq!(flushes.iter().map(|op| op.id).collect::<Vec<_>>(), [0, 1, 2]);
+    (3..5).for_each(|id| state.push(flush(id)));
+    assert_eq!(state.take(0).map(id_of), Some((7, false)));
+    assert!(state.take(0).is_none(), "no other worker syncs meanwhile");
+    state.is_sync_taken = false;
+    state.push(write(8));
+    state.want_sync();
+    assert_eq!(state.take(0).map(id_of), Some((8, false)));
+    assert!(matches!(state.take(0), Some((Work::Flushes(flushes), false)) if flushes.len() == 2));
+    state.is_sync_taken = false;
+    state.want_sync();
+    assert!(state.take(0).is_none(), "nothing is left to flush");
 }
 
 #[test]
@@ -33,15 +67,15 @@ fn one_worker_is_woken_for_all_light_operations_and_one_for_each_other() {
 #[test]
 fn light_operations_have_one_worker_at_a_time() {
     let mut state = state(3, 1, 4);
-    assert_eq!(state.take(0).map(|(op, light)| (op.id, light)), Some((0, true)));
-    assert_eq!(state.take(0).map(|(op, light)| (op.id, light)), Some((1000, false)), "a second worker takes another");
+    assert_eq!(state.take(0).map(id_of), Some((0, true)));
+    assert_eq!(state.take(0).map(id_of), Some((1000, false)), "a second worker takes another");
     assert!(state.take(0).is_none(), "and a third nothing, though light ones wait");
     assert_eq!(state.call(), 0, "nobody is woken for them either");
-    assert_eq!(state.take(1).map(|(op, _)| op.id), Some(1), "the first goes on");
-    assert_eq!(state.take(2).map(|(op, _)| op.id), Some(2));
+    assert_eq!(state.take(1).map(id_of), Some((1, true)), "the first goes on");
+    assert_eq!(state.take(2).map(id_of), Some((2, true)));
     assert!(state.take(3).is_none());
     state.light.push_back(write(7));
-    assert_eq!(state.take(0).map(|(op, _)| op.id), Some(7), "then anyone may begin anew");
+    assert_eq!(state.take(0).map(id_of), Some((7, true)), "then anyone may begin anew");
 }
 
 #[test]
@@ -51,6 +85,36 @@ fn after_many_light_operations_others_have_their_turn() {
     assert!(state.take(LIGHT_IN_A_ROW - 1).is_some_and(|(_, light)| light));
     assert!(state.take(LIGHT_IN_A_ROW).is_some_and(|(_, light)| !light));
     assert!(state.take(0).is_some_and(|(_, light)| light), "the light ones were given up, to be taken again");
+}
+
+#[test]
+fn writeback_begins_by_itself_beside_the_operations() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("extent");
+    let mut medium = Medium::new(&path, super::super::open::open(&path, Some(64 << 20), false).unwrap());
+    let completions = Arc::new(Completions::new(Instant::now(), || ()));
+    medium.write_back_with(Writeback::new(64 << 20, 8 << 20, Arc::clone(&completions)));
+    let medium = Arc::new(medium);
+    let pool = Pool::start(Arc::clone(&medium), Arc::clone(&completions), 1).unwrap();
+    let write_all = |mib: std::ops::Range<u64>| {
+        let large =
+            |at: u64| StoreOp { offset_bytes: at << 20, len_bytes: 1 << 20, data: vec![7; 1 << 20], ..write(at) };
+        let count = mib.end - mib.start;
+        pool.submit(&mut mib.map(large).collect());
+        let mut done = Vec::new();
+        while (done.len() as u64) < count {
+            completions.take(&mut done);
+            std::thread::yield_now();
+        }
+    };
+    write_all(0..7);
+    assert_eq!(medium.regions_to_begin(), 2, "little is left to the flush");
+    write_all(7..40);
+    let begun = Instant::now();
+    while medium.regions_to_begin() > 2 {
+        assert!(begun.elapsed().as_secs() < 60, "{} regions", medium.regions_to_begin());
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! Small text files beside an extent, with a checksum as their last line, so that a damaged or shortened one is detected.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use flashmob_core::checksum::checksum;
+
+use super::open::sync_parent;
+
+const CHECKSUM_PREFIX: &str = "# crc32 ";
+
+/// The text with its checksum.
+pub(super) fn seal(mut text: String) -> String {
+    text.push_str(&format!("{CHECKSUM_PREFIX}{:08x}\n", checksum(text.as_bytes())));
+    text
+}
+
+/// The text without its checksum, which was right; or why it is damaged.
+pub(super) fn unseal(bytes: &[u8]) -> Result<&str, &'static str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
+    let (body, recorded) = text
+        .strip_suffix('\n')
+        .and_then(|t| t.rsplit_once('\n'))
+        .and_then(|(_, last)| last.strip_prefix(CHECKSUM_PREFIX).map(|sum| (&text[..text.len() - last.len() - 1], sum)))
+        .ok_or("its last line, the checksum, is missing")?;
+    if recorded != format!("{:08x}", checksum(body.as_bytes())) {
+        return Err("its checksum does not match");
+    }
+    Ok(body)
+}
+
+/// Reads a file up to one byte more than it may have.
+pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Writes a file atomically: after a power cut it is the old or the new one, and the new one once this returns.
+pub(super) fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut new_path = path.to_path_buf();
+    new_path.as_mut_os_string().push(".new");
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new_path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new_path, path)?;
+        sync_parent(path)
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_file(&new_path);
+    })
+}
