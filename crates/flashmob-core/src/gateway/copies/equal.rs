@@ -106,15 +106,15 @@ impl Copies {
                 self.unlock(cx, chunk);
                 return self.forget_if_idle(chunk);
             }
-            Goal::Compare | Goal::Resync => {}
-        }
-        if goal == Goal::Compare {
-            self.set_step(chunk, Step::Commit);
-            let seq = self.marks_seq(chunk);
-            if self.log.is_durable(seq) {
-                return self.end_compare(cx, chunk);
+            Goal::Compare => {
+                self.set_step(chunk, Step::Commit);
+                let seq = self.marks_seq(chunk);
+                if self.log.is_durable(seq) {
+                    return self.end_compare(cx, chunk);
+                }
+                return self.log.wait(seq, Waiter::Job(chunk));
             }
-            return self.log.wait(seq, Waiter::Job(chunk));
+            Goal::Resync => {}
         }
         let state = self.chunks.entry(chunk).or_default();
         if state.voided & targets != 0 || state.joined & targets != targets {

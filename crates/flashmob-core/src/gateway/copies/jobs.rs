@@ -26,7 +26,7 @@ pub enum Goal {
 
 impl Goal {
     /// Whether it is for what the flash has. The others are for what readers get.
-    fn is_of_flash(self) -> bool {
+    pub fn is_of_flash(self) -> bool {
         matches!(self, Goal::Mend | Goal::Scrub)
     }
 }

@@ -11,7 +11,7 @@ use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 
 /// A client's read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Read {
     pub spans: Vec<(u64, u32)>,
     /// How often copies were tried that failed.
@@ -51,17 +51,8 @@ pub enum Verdict {
 impl Copies {
     /// Takes in hand a client's read. Returns the number of its pieces.
     pub(super) fn begin_read(&mut self, cx: &mut Cx<'_>, key: RequestKey, spans: &[(u64, u32)]) -> u32 {
-        let place = self.inner.insert(Inner::Read(Read {
-            spans: spans.to_vec(),
-            failures: 0,
-            asked: Vec::new(),
-            avoid: Vec::new(),
-            was_held: false,
-            is_void: false,
-            round: 0,
-            hedged: Vec::new(),
-        })) as u32
-            + 1;
+        let read = Read { spans: spans.to_vec(), ..Read::default() };
+        let place = self.inner.insert(Inner::Read(read)) as u32 + 1;
         if let Some(request) = cx.requests.get_mut(key) {
             request.inner = place;
         }
@@ -301,16 +292,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_asked_again_is_listed_once() {
-        let mut read = Read {
-            spans: Vec::new(),
-            failures: 0,
-            asked: Vec::new(),
-            avoid: Vec::new(),
-            was_held: false,
-            is_void: false,
-            round: 0,
-            hedged: Vec::new(),
-        };
+        let mut read = Read::default();
         [(7, 0), (7, 1), (7, 0), (8, 0), (7, 1)].into_iter().for_each(|(chunk, copy)| read.note_asked(chunk, copy));
         assert_eq!(read.asked, [(7, 0), (7, 1), (8, 0)]);
     }

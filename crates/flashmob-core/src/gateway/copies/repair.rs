@@ -41,14 +41,13 @@ impl Copies {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
         };
         let blocks = answers[preferred].as_deref().map_or(0, |digest| digests(digest).len());
-        let is_of_flash = matches!(goal, Goal::Mend | Goal::Scrub);
         let (mut runs, mut has_unreadable): (Vec<Run>, bool) = (Vec::new(), false);
         for index in 0..blocks {
             let is_good = |copy: &usize| hash(*copy, index) != CORRUPT;
             let good = mask(each(all).filter(is_good));
             let mut hashes = each(good).map(|copy| hash(copy, index));
             let first = hashes.next();
-            if is_of_flash && hashes.any(|hash| Some(hash) != first) && !planted::is(Bug::ScrubMendsByGuess) {
+            if goal.is_of_flash() && hashes.any(|hash| Some(hash) != first) && !planted::is(Bug::ScrubMendsByGuess) {
                 // Nothing says which of them is right: none is made equal to another, nor one that does not match to either.
                 let mut hashes = [0; COPIES_MAX];
                 each(good).for_each(|copy| hashes[copy] = hash(copy, index));
