@@ -4,7 +4,6 @@
 //! Without a record of the old extent, its zeros would be taken for data.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ExtentId, NodeSource, VolumeConfig};
 use crate::store::extent_id::unique_id;
+use crate::store::put_file;
 
 /// The end of the file's name.
 const SUFFIX: &str = ".extents";
@@ -160,13 +160,9 @@ impl ExtentMemory {
     }
 
     fn save(&self) -> anyhow::Result<()> {
-        let mut temporary = self.path.as_os_str().to_owned();
-        temporary.push(".new");
         let heading = "# The volumes' extents and the gateway's identity. Written and read by `flashmob gateway`.";
-        let mut file = std::fs::File::create(&temporary)?;
-        writeln!(file, "{heading}\n\n{}", toml::to_string(&self.document)?)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &self.path)?;
+        let text = format!("{heading}\n\n{}\n", toml::to_string(&self.document)?);
+        put_file(&self.path, text.as_bytes())?;
         Ok(())
     }
 }

@@ -5,7 +5,6 @@
 //!
 //! JSON, so that people can read it. Times are seconds since 1970, as a restart of the machine must not make a scrub due.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use flashmob_core::gateway::{BAD_BLOCKS_MAX, BadBlock, Flaw, Gateway, PassKept, 
 use flashmob_core::units::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::store::ExtentId;
+use crate::store::{ExtentId, put_file};
 
 /// The version of the form.
 const FORMAT: u32 = 1;
@@ -158,7 +157,7 @@ impl ScrubFile {
             for bytes in &waiting {
                 // Only the last one counts.
                 let bytes = waiting.try_iter().last().unwrap_or(bytes);
-                let written = write(&path, &bytes);
+                let written = put_file(&path, &bytes);
                 if let Err(error) = &written
                     && !is_failing
                 {
@@ -222,15 +221,6 @@ fn load(path: &Path, map_id: [u8; 16]) -> Result<ScrubKept, String> {
     }
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     Document::parse(&bytes, map_id, clock())
-}
-
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let mut file = std::fs::File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
 }
 
 #[cfg(test)]

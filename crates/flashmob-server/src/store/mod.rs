@@ -62,6 +62,7 @@ use modelled::Modelled;
 pub use modelled::{LATE_NS, ModelStatus};
 pub(crate) use open::{sync_parent, take_lock};
 pub(crate) use permanent::Permanent;
+pub(crate) use sealed::put_file;
 pub use stamp::SumsStamp;
 use sums::{Sums, SumsError, SumsStatus};
 use sync_record::SyncRecord;

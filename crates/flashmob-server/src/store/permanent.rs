@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flashmob_host::flushes::Flushes;
 use flashmob_host::place::locate;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// How files in one place are made permanent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Permanent {
     /// # Errors
     /// The bytes may not be on the flash, and the next call may succeed without them.
     pub fn sync(&self, file: &File) -> Result<(), Errno> {
-        uninterrupted(|| rustix::fs::fdatasync(file))?;
+        retry_on_intr(|| rustix::fs::fdatasync(file))?;
         self.finish(file)
     }
 
@@ -60,7 +60,7 @@ impl Permanent {
     /// # Errors
     /// As [`Permanent::sync`].
     pub fn finish(&self, file: &File) -> Result<(), Errno> {
-        if self.needs_syncfs() { uninterrupted(|| rustix::fs::syncfs(file)) } else { Ok(()) }
+        if self.needs_syncfs() { retry_on_intr(|| rustix::fs::syncfs(file)) } else { Ok(()) }
     }
 }
 
@@ -68,15 +68,6 @@ fn warning(why: &str) -> String {
     format!(
         "{why}: a flush does not reach the flash, and a power cut may lose what was flushed; 'flashmob doctor --data PATH' says what to do"
     )
-}
-
-fn uninterrupted(call: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
-    }
 }
 
 #[cfg(test)]

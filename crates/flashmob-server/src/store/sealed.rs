@@ -32,21 +32,26 @@ pub(super) fn unseal(bytes: &[u8]) -> Result<&str, &'static str> {
 
 /// Reads a file up to one byte more than it may have.
 pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(bytes_max + 1).read_to_end(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Writes a file atomically: after a power cut it is the old or the new one, and the new one once this returns.
 pub(super) fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    put_file(path, text.as_bytes())?;
+    sync_parent(path)
+}
+
+/// The same, but for some time after it returns a power cut may bring the old file back.
+pub(crate) fn put_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut new_path = path.to_path_buf();
     new_path.as_mut_os_string().push(".new");
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new_path)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&new_path, path)?;
-        sync_parent(path)
+        fs::rename(&new_path, path)
     };
     write().inspect_err(|_| {
         let _ = fs::remove_file(&new_path);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use flashmob_core::units::MIB;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::completions::Completions;
 use super::error::unsupported;
@@ -191,16 +191,13 @@ impl Writeback {
         if len_bytes == 0 {
             return Ok(true);
         }
-        loop {
-            match sys::write_back(file, start_bytes, len_bytes, waits) {
-                Ok(()) => return Ok(true),
-                Err(Errno::INTR) => {}
-                Err(e) if unsupported(e) || e == Errno::SPIPE => {
-                    self.is_missing.store(true, Ordering::Relaxed);
-                    return Ok(false);
-                }
-                Err(e) => return Err(e),
+        match retry_on_intr(|| sys::write_back(file, start_bytes, len_bytes, waits)) {
+            Ok(()) => Ok(true),
+            Err(e) if unsupported(e) || e == Errno::SPIPE => {
+                self.is_missing.store(true, Ordering::Relaxed);
+                Ok(false)
             }
+            Err(e) => Err(e),
         }
     }
 }

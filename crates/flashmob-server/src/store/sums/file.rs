@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::unsupported;
 use super::super::open::sync_parent;
@@ -172,12 +172,7 @@ impl SumsFile {
 
     /// Has everything that was written on the flash.
     pub fn sync(&self) -> Result<(), Errno> {
-        loop {
-            match rustix::fs::fdatasync(&self.file) {
-                Err(Errno::INTR) => {}
-                result => return result,
-            }
-        }
+        retry_on_intr(|| rustix::fs::fdatasync(&self.file))
     }
 
     fn write(&self, bytes: &[u8], at: u64) -> Result<(), Errno> {
