@@ -106,8 +106,10 @@ fn a_chunk_that_may_be_torn_is_looked_at_though_one_copy_is_left() {
 }
 
 #[test]
-fn a_change_is_acknowledged_only_when_a_doubtful_copy_has_it_or_is_behind() {
-    for (result, behind) in [(Ok(()), 0), (Err(Failure::Io), 0b01)] {
+fn a_change_that_a_doubtful_copy_has_waits_for_the_copy_that_had_it_before() {
+    for (boot_id, result, behind) in
+        [([2; 16], Ok(()), 0b01), ([2; 16], Err(Failure::Io), 0b01), ([8; 16], Ok(()), 0b10)]
+    {
         let mut bed = started(map(&[]));
         let client = bed.gateway.native_opened(0).unwrap();
         bed.submit(client, Op::Write, 0, 4096);
@@ -123,11 +125,12 @@ fn a_change_is_acknowledged_only_when_a_doubtful_copy_has_it_or_is_behind() {
         commit(&mut bed);
         let marks = bed.gateway.map(0).unwrap().marks(0);
         assert_eq!((marks.behind, marks.doubtful), (0, 0b01), "the other copy may have restarted, too");
-        assert_eq!(bed.ended(), 0);
         bed.answer_with(0, |_| result);
         commit(&mut bed);
+        assert_eq!(bed.ended(), 0, "and may have lost it");
+        bed.link(1, &Welcome { extent_id: [2; 16], boot_id, remembered, ..welcome(2 * CHUNK_BYTES) });
+        commit(&mut bed);
         assert_eq!(bed.ended(), 1);
-        let marks = bed.gateway.map(0).unwrap().marks(0);
-        assert_eq!(marks.behind, behind, "{result:?}");
+        assert_eq!(bed.gateway.map(0).unwrap().marks(0).behind, behind, "{boot_id:?} {result:?}");
     }
 }

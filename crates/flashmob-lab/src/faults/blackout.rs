@@ -113,16 +113,17 @@ impl World {
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return };
         for (chunk, marks) in all_marks(image).into_iter().enumerate() {
             let before = std::mem::replace(&mut dark.decided[chunk], marks);
-            dark.lost[chunk] &= !(before.behind & !marks.behind);
+            // A restart that the gateway has not seen yet counts for what it does until then.
+            let places = image.places(chunk as u32).iter().map(|place| usize::from(place.member));
+            let is_unseen = |&node: &usize| self.nodes[node].is_start_unseen(image.members()[node].boot_id);
+            let unseen =
+                places.enumerate().filter(|(_, node)| is_unseen(node)).fold(0, |mask, (copy, _)| mask | 1 << copy);
+            dark.lost[chunk] &= !(before.behind & !marks.behind) | unseen;
             if before.is_open && !marks.is_open {
                 dark.lost[chunk] = 0;
             }
             if !before.is_open && marks.is_open {
-                // A restart that the gateway has not seen yet counts for what it does until then.
-                let places = image.places(chunk as u32).iter().map(|place| usize::from(place.member));
-                let is_unseen = |&node: &usize| self.nodes[node].is_start_unseen(image.members()[node].boot_id);
-                let unseen = places.enumerate().filter(|(_, node)| is_unseen(node));
-                dark.lost[chunk] |= unseen.fold(0, |mask, (copy, _)| mask | 1 << copy);
+                dark.lost[chunk] |= unseen;
             }
         }
         self.tell_dark();

@@ -423,7 +423,9 @@ impl World {
         }
         self.ctx.order += self.scenario.faults.len() as u64;
         self.ctx.after(0, Event::Watch);
-        let end = Time::default() + self.scenario.span;
+        // The loss of power behind a lie may come later than all else.
+        let last = self.scenario.faults.iter().map(|(at, _)| *at).max().unwrap_or_default();
+        let end = Time::default() + self.scenario.span.max(last);
         self.run_until(|w| w.ctx.now >= end && w.clients.iter().all(|c| c.left == 0), Duration::from_secs(30));
     }
 

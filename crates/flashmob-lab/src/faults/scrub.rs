@@ -93,6 +93,7 @@ impl World {
             let _ = core.stop_scrub(self.ctx.now, 0);
         }
         self.begin_scrub();
+        let session = self.gateway.session;
         let is_over = |world: &World| {
             let now = world.ctx.now;
             let Some(core) = &world.gateway.core else { return false };
@@ -102,6 +103,10 @@ impl World {
         if self.ctx.violation.is_none() && !self.run_until(is_over, Duration::from_secs(3600)) {
             let status = self.gateway.core.as_ref().and_then(|core| core.scrub_status(self.ctx.now, 0));
             return self.ctx.fail(format!("a scrub does not end: {status:?}, {:?}", self.copies_state()));
+        }
+        if self.gateway.session != session {
+            // What was asked for may be forgotten.
+            return self.scrub_to_the_end();
         }
         // A block that could not be mended at once is tried again a second later.
         let later = self.ctx.now + Duration::from_secs(3);

@@ -84,6 +84,8 @@ pub(super) struct Store {
     corrupt: BTreeSet<u64>,
     /// Those that would be so after a loss of power.
     durable_corrupt: BTreeSet<u64>,
+    /// Those of them that are right in memory and count as written, as the sync of that failed.
+    unwritten: BTreeSet<u64>,
     /// Bits that have flipped on the flash under pages that are right: by block, the byte and the bits.
     cold: BTreeMap<u64, (usize, u8)>,
     /// What blocks had before they were last changed.
@@ -113,6 +115,7 @@ impl Store {
             live: content,
             corrupt: BTreeSet::new(),
             durable_corrupt: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
             cold: BTreeMap::new(),
             older: BTreeMap::new(),
             rewritten: 0,
@@ -317,7 +320,7 @@ impl Store {
                 self.sync_fails(rng, &op, serial);
             } else if op.op == Op::Flush {
                 self.flush_below(serial);
-            } else if op.flags.has(OpFlags::FUA) {
+            } else if is_sync {
                 self.flush_range(op.offset_bytes, u64::from(op.len_bytes));
             }
         }
@@ -340,7 +343,9 @@ impl Store {
         let (covered, others) = std::mem::take(&mut self.unflushed).into_iter().partition(is_covered);
         self.unflushed = others;
         let keep = [0.0, 0.5, 0.9][rng.random_range(0..3)];
+        let blocks: Vec<u64> = covered.iter().flat_map(|u| Store::blocks(u.offset, u.data.len() as u64)).collect();
         self.keep_partly(rng, covered, keep);
+        self.unwritten.extend(blocks.into_iter().filter(|block| self.durable_corrupt.contains(block)));
         if !std::mem::replace(&mut self.is_sync_broken, true) {
             self.recorded.note_failure();
         }
@@ -357,6 +362,7 @@ impl Store {
         let changed = differences(&self.live, &self.durable);
         self.live.clone_from(&self.durable);
         self.corrupt.clone_from(&self.durable_corrupt);
+        self.unwritten.clear();
         changed
     }
 
@@ -406,6 +412,10 @@ impl Store {
                         self.rewrite(block);
                         self.rewritten += 1;
                     }
+                    for block in self.unwritten.range(blocks.clone()).copied().collect::<Vec<_>>() {
+                        self.write(block * BLOCK_BYTES, self.block(block).to_vec());
+                        self.rewritten += 1;
+                    }
                 }
                 put_digest(&self.live[range], &mut op.data);
                 for block in self.corrupt.range(blocks.clone()) {
@@ -447,6 +457,7 @@ impl Store {
         for block in Store::blocks(offset, data.len() as u64) {
             // Pages are written whole.
             self.rewrite(block);
+            self.unwritten.remove(&block);
             let before = self.block(block).to_vec();
             self.older.insert(block, before);
         }
@@ -474,10 +485,10 @@ impl Store {
 
     /// Blocks all of whose changes are on the flash match their checksums there, if they do here.
     fn sums_reach_flash(&mut self) {
-        let Store { durable_corrupt, corrupt, unflushed, .. } = self;
+        let Store { durable_corrupt, corrupt, unwritten, unflushed, .. } = self;
         let is_changed =
             |block: &u64| unflushed.iter().any(|u| Store::blocks(u.offset, u.data.len() as u64).contains(block));
-        durable_corrupt.retain(|block| corrupt.contains(block) || is_changed(block));
+        durable_corrupt.retain(|block| corrupt.contains(block) || unwritten.contains(block) || is_changed(block));
     }
 
     fn flush_range(&mut self, start: u64, len: u64) {

@@ -293,7 +293,7 @@ mod tests {
         let path = dir.path().join("cluster.toml.pool.scrub");
         assert_eq!(load(&path, MAP), Ok(ScrubKept::default()));
         let kept = ScrubKept { compare: PassKept { place: Some(7), ..PassKept::default() }, ..ScrubKept::default() };
-        write(&path, &encode(&kept, MAP, clock())).unwrap();
+        put_file(&path, &encode(&kept, MAP, clock())).unwrap();
         assert_eq!(load(&path, MAP).unwrap().compare.place, Some(7));
         for content in [&b"{"[..], b"{\"format\":2}", b""] {
             std::fs::write(&path, content).unwrap();

@@ -254,6 +254,10 @@ impl Copies {
                 self.void_joined(chunk);
                 self.tell_change(cx, place, Some(failure.unwrap_or(Failure::Io)));
             } else {
+                if self.image.marks(chunk).doubtful != 0 && !self.is_any_sure(cx, chunk, done) {
+                    // What the others did counts only if their devices have not restarted since.
+                    return;
+                }
                 if failed != 0 {
                     self.fall_behind(chunk, failed);
                 }

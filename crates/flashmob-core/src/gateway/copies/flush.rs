@@ -30,6 +30,8 @@ pub struct Flush {
     /// When it was sent: its members are silent from then on.
     pub sent: Time,
     pub members: Vec<Part>,
+    /// When the last of them that has answered did.
+    pub answered: Time,
     /// What was decided when all members had ended: it is answered when that is durable.
     pub after: Option<u64>,
     /// When that was.
@@ -43,8 +45,8 @@ impl Copies {
         self.next_serial += 1;
         let serial = self.next_serial;
         let (members, sent) = (Vec::new(), Time::default());
-        let decided = Time::default();
-        let flush = Flush { serial, request, barrier, is_sent: false, sent, members, after: None, decided };
+        let (answered, decided) = (Time::default(), Time::default());
+        let flush = Flush { serial, request, barrier, is_sent: false, sent, members, answered, after: None, decided };
         self.flushes.insert(flush);
         self.review_flushes(cx);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
@@ -136,13 +138,11 @@ impl Copies {
             self.flush_failed(cx, member);
         }
         let is_ok = is_ok || planted::is(Bug::FailedSyncIgnored);
-        if let Some(part) = self
-            .flushes
-            .get_mut(place)
-            .filter(|f| f.serial == serial)
-            .and_then(|f| f.members.get_mut(usize::from(member)))
+        if let Some(flush) = self.flushes.get_mut(place).filter(|f| f.serial == serial)
+            && let Some(part) = flush.members.get_mut(usize::from(member))
         {
             *part = if is_ok { Part::Done } else { Part::Failed };
+            flush.answered = cx.now;
         }
         self.review_flush(cx, place);
     }

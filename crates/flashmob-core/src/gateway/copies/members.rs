@@ -156,7 +156,7 @@ impl Copies {
     }
 
     /// Whether one of these copies lies on a member whose present start is known.
-    fn is_any_sure(&self, cx: &Cx<'_>, chunk: u32, copies: u8) -> bool {
+    pub(super) fn is_any_sure(&self, cx: &Cx<'_>, chunk: u32, copies: u8) -> bool {
         self.members_of(chunk, copies).into_iter().any(|member| self.is_known(member) && cx.is_linked(member))
     }
 
@@ -249,7 +249,9 @@ impl Copies {
             self.doubt.insert(chunk);
             // Where nothing changed since all was flushed, nothing is lost, unless a flash has lied.
             let is_changed = !self.reopened.contains(&chunk);
-            self.mark(chunk, Marks { is_torn: is_changed, doubtful: 0, ..marks });
+            let seq = self.mark(chunk, Marks { is_torn: is_changed, doubtful: 0, ..marks });
+            // Changes may have waited for the others.
+            self.log.wait(seq, Waiter::Review(chunk));
             if is_changed {
                 self.tell_loss(cx);
             }

@@ -279,9 +279,10 @@ impl Copies {
             let is_stuck = if !flush.is_sent {
                 stuck_serials.first().is_some_and(|serial| *serial <= flush.barrier)
             } else if awaited.peek().is_some() {
-                // While one makes progress it may be what the others are waited for: once it is done, they are put out.
+                // While one makes progress it may be what the others are waited for: once it is done, they are put out by the next look.
                 let most = self.timeout * FLUSH_TIMEOUTS_MAX;
-                awaited.all(|(_, m)| is_unanswering(m, self.flush_waits_since(cx, m, flush.sent, most)))
+                cx.now - flush.answered >= self.evict_after.min(patience)
+                    && awaited.all(|(_, m)| is_unanswering(m, self.flush_waits_since(cx, m, flush.sent, most)))
             } else {
                 // It waits for a decision, or for those that know what a doubtful copy lacks.
                 let is_fresh = flush.after.is_some() && cx.now - flush.decided < patience;
