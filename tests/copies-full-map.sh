@@ -116,9 +116,9 @@ FLIP
 SECOND=$(LC_ALL=C grep -abo FMap "$DIR/good.map" | sed -n 2p | cut -d: -f1)
 refuses() { refused "$1" "$2" "$FLASHMOB" gateway "$DIR/gateway.toml"; }
 flipped 100
-refuses 'damage of the snapshot is refused, with record, byte and remedy' 'snapshot is damaged at its record 0 \(byte 0\); restore the file from a mirror or a backup'
+refuses 'damage of the snapshot is refused, with record, byte and remedy' 'snapshot is damaged at its record 0 \(byte 0\); move the file away, and recover the map'
 flipped $((SECOND + 30))
-refuses 'damage of a change that is not the last is refused, with record, byte and remedy' "record [0-9]+ of the map \\(byte $SECOND\\) is damaged; restore the file from a mirror or a backup"
+refuses 'damage of a change that is not the last is refused, with record, byte and remedy' "record [0-9]+ of the map \\(byte $SECOND\\) is damaged; move the file away, and recover the map"
 cp "$DIR/good.map" "$MAP"
 gateway_again
 check 'with the map as it was, all is there' all_is_there

@@ -158,6 +158,7 @@ impl NodeEnd {
                     hello_received_ns: u64::from(what),
                     welcome_sent_ns: u64::from(what) << (what & 31),
                     remembered: None,
+                    mirror: None,
                 };
                 welcome.encode(&mut bytes);
                 self.unresolved.clear();

@@ -81,6 +81,7 @@ pub fn run(data: &[u8]) {
         align_bytes: if control & 1 == 0 { 1 } else { 4096 },
         store_depth: STORE_DEPTH,
         order: flashmob_core::elevator::IssueOrder::Sorted,
+        keeps_mirror: false,
     });
     let memory = Memory::new(control & 2 != 0, usize::from(control >> 2 & 3));
     let now = Time::default();
@@ -164,6 +165,7 @@ impl World<'_> {
             link: u16::from(what >> 2 & 1),
             keeps_alive: what & 8 == 0,
             hears_progress: what & 16 == 0,
+            keeps_mirror: false,
             attempt: u32::from(choices.u8() & 7),
             volume_id: if what & 0xf8 == 0xf8 { "w" } else { VOLUME_ID }.to_string(),
             extent: 0,
@@ -365,7 +367,11 @@ impl World<'_> {
                     };
                     assert!(conn.is_welcome && conn.keeps_alive && is_known)
                 }
-                FrameKind::Hello | FrameKind::Batch => panic!("a node sent {:?}", frame.kind),
+                // It keeps no mirror.
+                FrameKind::MirrorPut | FrameKind::Recalled => panic!("a node sent {:?}", frame.kind),
+                FrameKind::Hello | FrameKind::Batch | FrameKind::PutMirror | FrameKind::Recall => {
+                    panic!("a node sent {:?}", frame.kind)
+                }
             }
             rest = &rest[taken..];
         }

@@ -13,6 +13,7 @@ use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::condition::{Alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
 use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
 use flashmob_core::wire::replies::RepliesEncoder;
 use flashmob_core::wire::trace::{PieceTimes, Way, mark, put_times};
 
@@ -171,6 +172,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         link: 0,
         keeps_alive: true,
         hears_progress: true,
+        keeps_mirror: true,
         attempt: 1,
         volume_id: VOLUME_ID.to_string(),
         extent: 0,
@@ -298,6 +300,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         hello_received_ns: 7,
         welcome_sent_ns: 9,
         remembered: Some((4, 2)),
+        mirror: Some(MirrorState { epoch: 3, nonce: 8, version: 1, len_bytes: 500 }),
     }
     .encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
@@ -324,6 +327,14 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     put_condition(&mut condition, &told);
     put_alive(&mut alive, Alive::Probe);
     put_alive(&mut progress, Alive::Progress);
+    let mut mirror = Vec::new();
+    let state = MirrorState { epoch: 3, nonce: 8, version: 7, len_bytes: 4 };
+    PutMirror { offset_bytes: 0, is_new: true, is_last: true, is_durable: true, state }.encode(&mut mirror, b"FMap");
+    MirrorPut { state, is_kept: true }.encode(&mut mirror);
+    Recall { offset_bytes: 5 }.encode(&mut mirror);
+    let (volume, charge) =
+        (Some(("pool".to_string(), 2)), Some(Charge { map_id: [6; 16], epoch: 3, nonce: 8, version: 7 }));
+    Recalled { extent_id: [4; 16], size_bytes: 1 << 30, mirror_bytes: 4, volume, charge }.encode(&mut mirror, b"FMap");
     let mut followed_batch = batch[HEADER_BYTES..].to_vec();
     mark(&mut followed_batch, &[0, 2]);
     let meta = |kind: u8, frame: &[u8]| [&[kind], &frame[HEADER_BYTES..]].concat();
@@ -341,6 +352,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     ];
     vec![
         ("stream", [vec![0], all.concat()].concat()),
+        ("mirror", [vec![0], mirror].concat()),
         ("batch", [&[1, 0, 0, 0, 0][..], &batch[HEADER_BYTES..]].concat()),
         ("batch_of_digests", [&[1, 0, 0, 0, 0][..], &digests[HEADER_BYTES..]].concat()),
         ("batch_followed", [&[1, 0, 0, 0, 0][..], &followed_batch].concat()),

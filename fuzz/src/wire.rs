@@ -7,6 +7,7 @@ use flashmob_core::wire::digest::is_whole_blocks;
 use flashmob_core::wire::frame::{encode_frame, seal_frame};
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Hello, Refuse, Welcome};
 use flashmob_core::wire::map::{MAP_BYTES, Map, MapWriter};
+use flashmob_core::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorPut, PutMirror, Recall, Recalled};
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TIMES_MAX, TimesDecoder, followed, is_followed, mark, put_times};
 use flashmob_core::wire::{
@@ -121,6 +122,10 @@ fn contents(frame: &Frame<'_>) {
         FrameKind::Times => times(frame.meta),
         FrameKind::Condition => condition(frame.meta),
         FrameKind::Alive => alive(frame.meta),
+        FrameKind::PutMirror => put_mirror(frame.meta, frame.payload),
+        FrameKind::MirrorPut => mirror_put(frame.meta),
+        FrameKind::Recall => recall(frame.meta),
+        FrameKind::Recalled => recalled(frame.meta, frame.payload),
     }
 }
 
@@ -231,6 +236,39 @@ fn alive(meta: &[u8]) {
     let mut again = Vec::new();
     put_alive(&mut again, alive);
     assert_eq!(meta_of(&again), meta);
+}
+
+fn put_mirror(meta: &[u8], payload: &[u8]) {
+    let Ok(put) = PutMirror::decode(meta, payload.len()) else { return };
+    assert!(put.offset_bytes + payload.len() as u64 <= MIRROR_BYTES_MAX && payload.len() <= MIRROR_FRAME_BYTES_MAX);
+    let mut again = Vec::new();
+    put.encode(&mut again, payload);
+    assert_eq!(meta_of(&again), meta);
+}
+
+fn mirror_put(meta: &[u8]) {
+    let Ok(put) = MirrorPut::decode(meta) else { return };
+    let mut again = Vec::new();
+    put.encode(&mut again);
+    assert_eq!(meta_of(&again), meta);
+}
+
+fn recall(meta: &[u8]) {
+    let Ok(recall) = Recall::decode(meta) else { return };
+    let mut again = Vec::new();
+    recall.encode(&mut again);
+    assert_eq!(meta_of(&again), meta);
+}
+
+fn recalled(meta: &[u8], payload: &[u8]) {
+    let Ok(recalled) = Recalled::decode(meta, payload.len()) else { return };
+    let mut again = Vec::new();
+    recalled.encode(&mut again, payload);
+    let is_long = recalled.volume.as_ref().is_some_and(|(volume, _)| volume.len() > TEXT_BYTES_MAX);
+    // Without a volume its extent has no number.
+    if recalled.volume.is_some() && !is_long {
+        assert_eq!(meta_of(&again), meta);
+    }
 }
 
 fn hello(meta: &[u8]) {

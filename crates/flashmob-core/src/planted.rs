@@ -107,6 +107,12 @@ listed! {
         ScrubMendsByGuess => "scrub-mends-by-guess",
         /// A scrub verifies what the page cache has.
         ScrubTrustsCache => "scrub-trusts-cache",
+        /// A decision takes effect before any mirror of the map has it.
+        MirrorNotAwaited => "mirror-not-awaited",
+        /// A recovered map takes chunks for settled that it does not know to be open.
+        RecoveredTrusted => "recovered-trusted",
+        /// A map is recovered from the first mirror that is found.
+        FirstMirrorRecovered => "first-mirror-recovered",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -141,7 +147,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::ScrubTrustsCache;
+    const LAST_OF_COPIES: Bug = Bug::FirstMirrorRecovered;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

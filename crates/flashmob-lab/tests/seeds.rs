@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 13] {
+fn faults_of_copies() -> [Fault; 14] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -34,6 +34,7 @@ fn faults_of_copies() -> [Fault; 13] {
         Fault::ColdRot(0, 1),
         Fault::Misdirect(0),
         Fault::Scrub,
+        Fault::LoseMap(time),
     ]
 }
 

@@ -30,6 +30,7 @@ fn hello(epoch: u64) -> Hello {
         link: 0,
         keeps_alive: false,
         hears_progress: false,
+        keeps_mirror: false,
         attempt: 1,
         volume_id: "photos".to_string(),
         extent: 3,

@@ -85,7 +85,7 @@ pub enum MapError {
 }
 
 /// The remedy of all damage.
-const REMEDY: &str = "restore the file from a mirror or a backup; do not shorten or edit it";
+const REMEDY: &str = "move the file away, and recover the map from the nodes with `flashmob volume recover`";
 
 /// Why bytes are not a map. All of them mean damage that no rule repairs, except for another version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,7 +16,7 @@
 //! | epoch | the number of a start of the gateway; the nonce tells starts with the same number apart |
 //!
 //! The parts: `placement` finds a place for each copy; `image` is the map in memory; `record` defines its changes;
-//! `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables.
+//! `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `recover` makes a map of nodes' mirrors.
 
 mod error;
 mod image;
@@ -24,6 +24,7 @@ mod load;
 mod log;
 mod placement;
 mod record;
+mod recover;
 mod tally;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use image::{MapImage, Marks, Member, Place};
 pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
 pub use placement::PlacementError;
 pub use record::Record;
+pub use recover::{Found, RecoverError, Recovered, mirror_state, recover};
 pub use tally::MapCounts;
 
 use crate::units::MIB;

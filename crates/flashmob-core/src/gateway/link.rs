@@ -42,6 +42,7 @@ impl Gateway {
             link: link.number,
             keeps_alive: true,
             hears_progress: true,
+            keeps_mirror: true,
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),
             extent: node.extent,
@@ -143,6 +144,7 @@ impl Gateway {
                 (State::Greeting(_), FrameKind::Welcome) => self.welcomed(now, id, &Welcome::decode(frame.meta)?),
                 (State::Greeting(_), FrameKind::Refuse) => self.refused(now, id, &Refuse::decode(frame.meta)?),
                 (State::Ready, FrameKind::Replies) => self.handle_replies(now, id, frame.meta, frame.payload)?,
+                (State::Ready, FrameKind::MirrorPut) if self.has_copies() => self.mirror_put(now, id, frame.meta)?,
                 (State::Ready, FrameKind::Times) => self.handle_times(id, frame.meta)?,
                 (State::Ready, FrameKind::Condition) if self.links[id].alive.is_known => {
                     self.handle_condition(now, id, frame.meta)?;

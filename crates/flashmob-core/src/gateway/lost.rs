@@ -41,6 +41,9 @@ impl Gateway {
         let node_index = link.node;
         self.nodes[node_index].links_up -= usize::from(was_ready);
         self.give_back(now, node_index, id);
+        if was_ready && self.has_copies() {
+            self.mirror_lost(now, id);
+        }
         self.links.look_at(until);
         let node = &mut self.nodes[node_index];
         // Reported when it is lost, and then only for new reasons: an attempt fails every few seconds.

@@ -146,7 +146,7 @@ impl Gateway {
         self.memory.end_turn();
         self.pump(now);
         if self.has_copies() {
-            self.commit();
+            self.commit(now);
         }
     }
 

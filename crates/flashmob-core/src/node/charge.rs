@@ -20,7 +20,7 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
         let (known, offered) = (u128::from_be_bytes(known.map_id), u128::from_be_bytes(offered.map_id));
         let text = format!(
             "the extent belongs to the volume with the map {known:032x}, and this gateway's map is {offered:032x}; \
-             give it that map, or start the node with --forget to give up the data"
+             give it that map, recover it with `flashmob volume recover`, or start the node with --forget to give up the data"
         );
         return Err((RefuseReason::Identity, text));
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::charge::{check_charge, remembered, takes_over};
+use super::mirror::LinkMirror;
 use super::reply::Done;
 use super::told::Told;
 use super::{Host, Node, NodeEvent};
@@ -71,6 +72,7 @@ pub(super) struct NodeLink {
     pub unwritten_reply_bytes: u64,
     pub rx_wanted: usize,
     pub told: Told,
+    pub mirror: LinkMirror,
 }
 
 /// Identifies a link across its attempts.
@@ -224,7 +226,7 @@ impl Node {
         if self.links.iter().all(|(_, l)| !matches!(l.state, LinkState::Fencing(..) | LinkState::Dead)) {
             return;
         }
-        self.links.retain(|_, l| !matches!(l.state, LinkState::Dead) || l.pieces_in_store > 0);
+        self.links.retain(|_, l| !matches!(l.state, LinkState::Dead) || l.pieces_in_store > 0 || l.mirror.is_busy);
         let ready: Vec<LinkId> = self
             .links
             .iter()
@@ -240,7 +242,7 @@ impl Node {
     /// Whether something is in the store that has to end before this peer is welcomed. Flushes that take long have not: they change nothing, and
     /// the node must not be out of reach for as long as they take.
     fn is_fence_busy(&self, id: usize, peer: &Peer) -> bool {
-        let is_busy = |l: &NodeLink| l.pieces_in_store > l.slow_in_store;
+        let is_busy = |l: &NodeLink| l.pieces_in_store > l.slow_in_store || l.mirror.is_fencing();
         self.links.iter().any(|(other, l)| other != id && is_busy(l) && l.peer.is_some_and(|p| is_fenced_by(&p, peer)))
     }
 
@@ -248,6 +250,11 @@ impl Node {
         let Some(link) = self.links.get_mut(id.0) else { return };
         let LinkState::Fencing(greeting) = std::mem::replace(&mut link.state, LinkState::Ready) else { return };
         let Greeting { hello, received, remembered } = *greeting;
+        link.mirror = LinkMirror::of(&hello, self.config.keeps_mirror);
+        link.told.is_wanted = hello.keeps_alive;
+        link.told.is_progress_wanted = hello.keeps_alive && hello.hears_progress;
+        // Bytes behind the hello were not decoded until now.
+        link.blocked = !link.rx.is_empty();
         let clock_ns = |time: Time| self.clock_start_ns.saturating_add(time.as_nanos());
         let welcome = Welcome {
             extent_id: self.config.extent_id,
@@ -260,12 +267,11 @@ impl Node {
             // The latest known time, certainly before the welcome is sent.
             welcome_sent_ns: clock_ns(self.latest.max(received)),
             remembered,
+            mirror: self.told_mirror(id),
         };
-        link.out.append(|out| welcome.encode(out));
-        link.told.is_wanted = hello.keeps_alive;
-        link.told.is_progress_wanted = hello.keeps_alive && hello.hears_progress;
-        // Bytes behind the hello were not decoded until now.
-        link.blocked = !link.rx.is_empty();
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.out.append(|out| welcome.encode(out));
+        }
         self.tell_newcomer(self.latest.max(received), id);
         self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });
     }

@@ -15,6 +15,7 @@ mod charge;
 mod failed_syncs;
 mod followed;
 mod link;
+mod mirror;
 mod reply;
 mod serve;
 mod status;
@@ -34,12 +35,14 @@ use crate::units::{MIB, Time};
 use crate::wire::batch::WirePiece;
 use crate::wire::frame;
 use crate::wire::hello::{Charge, Hello, RefuseReason};
+use crate::wire::mirror::MirrorState;
 use crate::wire::replies::RepliesEncoder;
 
 pub use charge::{ACCEPTED_MAX, accept, check_charge};
 pub use failed_syncs::{FailedSyncs, boot_id_of};
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
+pub use mirror::{MirrorDone, MirrorOp};
 pub use serve::LIGHT_BYTES_MAX;
 use serve::{Batch, PieceRef};
 pub use status::{NodeCounters, NodeStatus};
@@ -69,6 +72,8 @@ pub struct NodeConfig {
     pub store_depth: usize,
     /// In which order operations go to the store.
     pub order: IssueOrder,
+    /// The shell does [`Node::mirror_ops`].
+    pub keeps_mirror: bool,
 }
 
 impl NodeConfig {
@@ -86,6 +91,7 @@ impl NodeConfig {
             align_bytes: 1,
             store_depth: 16,
             order: IssueOrder::Sorted,
+            keeps_mirror: false,
         }
     }
 }
@@ -225,6 +231,9 @@ pub struct Node {
     latest: Time,
     /// The device's monotonic clock at time zero.
     clock_start_ns: u64,
+    /// The map that the extent has a mirror of, and how much of it.
+    mirror: Option<([u8; 16], MirrorState)>,
+    mirror_ops: Vec<MirrorOp>,
     /// The link that was resumed first last time, so that none is always last.
     turn_first: usize,
     // Reused memory.
@@ -263,6 +272,8 @@ impl Node {
             holding: 0,
             latest: Time::default(),
             clock_start_ns: 0,
+            mirror: None,
+            mirror_ops: Vec::new(),
             turn_first: 0,
             parts_pool: Vec::new(),
             pieces_pool: Vec::new(),
@@ -359,8 +370,12 @@ impl Node {
             match (&link.state, frame.kind) {
                 (LinkState::New, FrameKind::Hello) => {
                     let hello = Hello::decode(frame.meta)?;
-                    self.handle_hello(id, hello, host);
+                    self.first_frame(id, hello, host)?;
                 }
+                (LinkState::New, FrameKind::Recall) if self.config.keeps_mirror => {
+                    self.accept_recall(id, frame.meta)?
+                }
+                (LinkState::Ready, FrameKind::PutMirror) => self.accept_mirror(id, frame.meta, frame.payload)?,
                 (LinkState::Ready, FrameKind::Batch) => {
                     if !self.accept_batch(now, id, frame.meta, frame.payload, host)? {
                         if let Some(link) = self.links.get_mut(id.0) {
@@ -461,7 +476,8 @@ impl Node {
     /// Whether no work is left.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.batches.is_empty() && self.in_store.is_empty() && self.links.iter().all(|(_, l)| l.out.is_empty())
+        let is_work_left = !self.batches.is_empty() || !self.in_store.is_empty() || !self.is_mirror_idle();
+        !is_work_left && self.links.iter().all(|(_, l)| l.out.is_empty())
     }
 
     /// How many bytes are missing from the frame that is arriving: a hint for reading.

@@ -27,6 +27,14 @@ listed! {
         Condition = 8,
         /// Either way: keeps a radio awake, or probes the link, or answers a probe.
         Alive = 9,
+        /// Gateway to node: bytes of the volume's map, to keep.
+        PutMirror = 10,
+        /// Node to gateway: the answer to that.
+        MirrorPut = 11,
+        /// To a node, in the place of a hello: which extent it has, and what it keeps of its volume's map.
+        Recall = 12,
+        /// Node: the answer to that.
+        Recalled = 13,
     }
 }
 

@@ -4,6 +4,7 @@
 //! gateway, session and number, and over all links of that gateway's earlier sessions. Only then may the gateway resend a write.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
+use super::mirror::MirrorState;
 use crate::enums::listed;
 
 /// The first frame of a gateway on every link.
@@ -21,6 +22,8 @@ pub struct Hello {
     /// The gateway hears of a store's progress with a flush: [`Alive::Progress`](super::condition::Alive::Progress). On the wire it is the
     /// second highest bit of the link's number, so that an older node takes it for a number.
     pub hears_progress: bool,
+    /// The gateway keeps mirrors of its map on nodes: [`super::mirror`]. On the wire it is the third highest bit of the link's number.
+    pub keeps_mirror: bool,
     /// Number of the attempt at this link; a later one has a larger number.
     pub attempt: u32,
     /// The volume's identity.
@@ -75,6 +78,9 @@ pub struct Welcome {
     /// Epoch and version of a charge that the extent accepted before this hello: the last one that is not later than [`Hello::seen`]. Only in
     /// answer to a hello with a charge. If it is not what the gateway knows, the extent is an older copy of itself.
     pub remembered: Option<(u64, u64)>,
+    /// The node keeps a mirror of the volume's map; what it has of that, `Default` if nothing. Only for a gateway that keeps mirrors, of a
+    /// volume with copies.
+    pub mirror: Option<MirrorState>,
 }
 
 listed! {
@@ -119,11 +125,13 @@ pub struct Refuse {
 const WELCOME_NO_IO: u8 = 1;
 const WELCOME_MODELLED: u8 = 2;
 const WELCOME_KEEPS_ALIVE: u8 = 4;
+const WELCOME_KEEPS_MIRROR: u8 = 8;
 
 /// The largest number of a link.
-pub const LINK_NUMBER_MAX: u16 = HELLO_HEARS_PROGRESS - 1;
+pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_MIRROR - 1;
 const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
+const HELLO_KEEPS_MIRROR: u16 = 1 << 13;
 
 /// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
 pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
@@ -136,7 +144,9 @@ impl Hello {
             meta.extend_from_slice(&self.session.to_le_bytes());
             let keeps_alive = if self.keeps_alive { HELLO_KEEPS_ALIVE } else { 0 };
             let hears_progress = if self.hears_progress { HELLO_HEARS_PROGRESS } else { 0 };
-            meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | keeps_alive | hears_progress).to_le_bytes());
+            let keeps_mirror = if self.keeps_mirror { HELLO_KEEPS_MIRROR } else { 0 };
+            let flags = keeps_alive | hears_progress | keeps_mirror;
+            meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | flags).to_le_bytes());
             meta.extend_from_slice(&self.attempt.to_le_bytes());
             meta.extend_from_slice(&self.extent.to_le_bytes());
             meta.extend_from_slice(&self.extents.to_le_bytes());
@@ -162,6 +172,7 @@ impl Hello {
             link: link & LINK_NUMBER_MAX,
             keeps_alive: link & HELLO_KEEPS_ALIVE != 0,
             hears_progress: link & HELLO_HEARS_PROGRESS != 0,
+            keeps_mirror: link & HELLO_KEEPS_MIRROR != 0,
             attempt: fields.u32()?,
             extent: fields.u32()?,
             extents: fields.u32()?,
@@ -188,12 +199,12 @@ impl Hello {
 }
 
 impl Charge {
-    fn put(&self, meta: &mut Vec<u8>) {
+    pub(super) fn put(&self, meta: &mut Vec<u8>) {
         meta.extend_from_slice(&self.map_id);
         [self.epoch, self.nonce, self.version].iter().for_each(|number| meta.extend_from_slice(&number.to_le_bytes()));
     }
 
-    fn take(fields: &mut Fields<'_>) -> Result<Charge, WireError> {
+    pub(super) fn take(fields: &mut Fields<'_>) -> Result<Charge, WireError> {
         let charge =
             Charge { map_id: fields.array()?, epoch: fields.u64()?, nonce: fields.u64()?, version: fields.u64()? };
         if charge.epoch.max(charge.version) > CHARGE_NUMBER_MAX {
@@ -212,9 +223,11 @@ impl Welcome {
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
             let flag = |is_set: bool, flag| u8::from(is_set) * flag;
             let (no_io, modelled) = (flag(self.no_io, WELCOME_NO_IO), flag(self.modelled, WELCOME_MODELLED));
-            meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE));
+            let keeps_mirror = flag(self.mirror.is_some(), WELCOME_KEEPS_MIRROR);
+            meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE) | keeps_mirror);
             meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
             meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
+            self.mirror.iter().for_each(|mirror| mirror.put(meta));
             if let Some((epoch, version)) = self.remembered {
                 [epoch, version].iter().for_each(|number| meta.extend_from_slice(&number.to_le_bytes()));
             }
@@ -228,12 +241,13 @@ impl Welcome {
         let (extent_id, boot_id, size_bytes) = (fields.array()?, fields.array()?, fields.u64()?);
         let flags = fields.u8()?;
         let (hello_received_ns, welcome_sent_ns) = (fields.u64()?, fields.u64()?);
+        let mirror = (flags & WELCOME_KEEPS_MIRROR != 0).then(|| MirrorState::take(&mut fields)).transpose()?;
         let remembered = if fields.is_empty() { None } else { Some((fields.u64()?, fields.u64()?)) };
         fields.end()?;
         if remembered.is_some_and(|(epoch, version)| epoch.max(version) > CHARGE_NUMBER_MAX) {
             return Err(WireError::Malformed("welcome: remembered"));
         }
-        if flags & !(WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE) != 0
+        if flags & !(WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE | WELCOME_KEEPS_MIRROR) != 0
             || size_bytes == 0
             || size_bytes > i64::MAX as u64
         {
@@ -254,6 +268,7 @@ impl Welcome {
             hello_received_ns,
             welcome_sent_ns,
             remembered,
+            mirror,
         })
     }
 }
@@ -303,6 +318,7 @@ mod tests {
             link: 3,
             keeps_alive: false,
             hears_progress: false,
+            keeps_mirror: false,
             attempt: 1,
             volume_id: "v".to_string(),
             extent: 0,
@@ -316,18 +332,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
-            let (keeps_alive, hears_progress) = flags;
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()) };
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let (keeps_alive, hears_progress, keeps_mirror) = flags;
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()) };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], remembered in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX)), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], remembered in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX)), mirror in prop::option::of((0..=CHARGE_NUMBER_MAX, any::<u64>())), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
             let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered };
+            let mirror = mirror.map(|(number, nonce)| MirrorState { epoch: number, nonce, version: number, len_bytes: nonce % (1 << 30) });
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered, mirror };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);
@@ -343,10 +360,15 @@ mod tests {
     }
 
     #[test]
-    fn a_node_from_before_keeping_alive_or_progress_sees_a_link_number_and_a_gateway_no_flag() {
-        for (keeps_alive, hears_progress, number) in [(false, false, 3), (true, false, 0x8003), (true, true, 0xc003)] {
+    fn a_node_from_before_keeping_alive_progress_or_mirrors_sees_a_link_number_and_a_gateway_no_flag() {
+        for (keeps_alive, hears_progress, keeps_mirror, number) in [
+            (false, false, false, 3),
+            (true, false, false, 0x8003),
+            (true, true, false, 0xc003),
+            (true, true, true, 0xe003),
+        ] {
             let mut bytes = Vec::new();
-            Hello { keeps_alive, hears_progress, ..hello() }.encode(&mut bytes);
+            Hello { keeps_alive, hears_progress, keeps_mirror, ..hello() }.encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
         }
     }
@@ -408,6 +430,7 @@ mod tests {
                 hello_received_ns,
                 welcome_sent_ns,
                 remembered,
+                mirror: None,
             }
             .encode(&mut bytes);
             meta_of(&bytes).to_vec()

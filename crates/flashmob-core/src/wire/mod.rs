@@ -10,6 +10,7 @@ pub mod digest;
 pub mod frame;
 pub mod hello;
 pub mod map;
+pub mod mirror;
 pub mod replies;
 pub mod trace;
 

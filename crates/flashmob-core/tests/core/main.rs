@@ -15,6 +15,7 @@ mod gateway_unfit_extent;
 mod held;
 mod link_deadlines;
 mod maps;
+mod mirrors;
 mod node_sequence;
 mod one_way;
 mod review;

@@ -81,10 +81,12 @@ pub enum Fault {
     SlowFlush(usize, Duration),
     /// The same without progress.
     StuckFlush(usize, Duration),
+    /// The gateway is killed and its disk lost; so much later it is started with a map that was recovered from its nodes. Of volumes with copies.
+    LoseMap(Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 31;
+pub const FAULT_KINDS: usize = 32;
 
 impl Fault {
     /// The names of all kinds.
@@ -120,6 +122,7 @@ impl Fault {
         "failed syncs",
         "slow flush",
         "stuck flush",
+        "lost map",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -157,6 +160,7 @@ impl Fault {
             Fault::FailedSyncs(..) => 28,
             Fault::SlowFlush(..) => 29,
             Fault::StuckFlush(..) => 30,
+            Fault::LoseMap(_) => 31,
         }
     }
 
@@ -360,6 +364,7 @@ impl World {
             Fault::Swap(node, lasts) => self.lose_flash(node, lasts, true),
             Fault::Blackout(struck, lasts, apart) => self.black_out(struck, lasts, apart),
             Fault::Restore(node, lasts) => self.back_up(node, lasts),
+            Fault::LoseMap(lasts) => self.lose_map(lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

@@ -37,6 +37,7 @@ mod gateway;
 mod lie;
 mod map_trouble;
 mod mapped;
+mod mirror;
 mod net;
 mod node;
 mod oracle;
@@ -87,6 +88,7 @@ enum Event {
     NodeTimer { node: usize },
     StartNode { node: usize, epoch: u32 },
     StoreDone { node: usize, epoch: u32, slot: usize },
+    MirrorDone { node: usize, epoch: u32 },
     GatewayTurn { session: u64 },
     GatewayTimer { session: u64 },
     StartGateway,
@@ -485,6 +487,7 @@ impl World {
                 self.wake_node(node);
             }
             Event::StartNode { node, epoch } => self.start_node(node, epoch),
+            Event::MirrorDone { node, epoch } => self.mirror_op_done(node, epoch),
             Event::StoreDone { node, epoch, slot } => self.node_store_done(node, epoch, slot),
             Event::GatewayTurn { session } => self.gateway_turn(session),
             Event::GatewayTimer { session } => {

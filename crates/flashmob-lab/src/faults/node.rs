@@ -11,6 +11,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::gateway::CLOCK_START_NS;
+use super::mirror::{MirrorDisk, MirrorWork};
 use super::net::ConnId;
 use super::store::Store;
 use super::trace::What;
@@ -31,6 +32,9 @@ pub(super) struct NodeLoop {
     /// Which process this is.
     pub epoch: u32,
     pub store: Store,
+    /// What it keeps of the volume's map.
+    pub mirror: MirrorDisk,
+    pub mirror_work: MirrorWork,
     pub frozen_until: Time,
     /// Nothing comes through to it.
     pub away_until: Time,
@@ -114,6 +118,7 @@ impl Host for NodeHost<'_> {
 pub(super) struct Extent {
     id: [u8; 16],
     store: Store,
+    mirror: MirrorDisk,
     adopted: Option<(String, u32)>,
     charge: Option<Charge>,
     accepted: Vec<(u64, u64)>,
@@ -123,7 +128,7 @@ impl Extent {
     pub fn empty(id: [u8; 16], like: &Store) -> Extent {
         let mut store = Store::new(vec![0; like.live().len()], like.quality.clone());
         (store.slowness, store.has_sums) = (like.slowness, like.has_sums);
-        Extent { id, store, adopted: None, charge: None, accepted: Vec::new() }
+        Extent { id, store, mirror: MirrorDisk::default(), adopted: None, charge: None, accepted: Vec::new() }
     }
 }
 
@@ -133,6 +138,7 @@ impl NodeLoop {
         Extent {
             id: std::mem::replace(&mut self.config.extent_id, extent.id),
             store: std::mem::replace(&mut self.store, extent.store),
+            mirror: std::mem::replace(&mut self.mirror, extent.mirror),
             adopted: std::mem::replace(&mut self.adopted, extent.adopted),
             charge: std::mem::replace(&mut self.charge, extent.charge),
             accepted: std::mem::replace(&mut self.accepted, extent.accepted),
@@ -144,6 +150,7 @@ impl NodeLoop {
         Extent {
             id: self.config.extent_id,
             store: self.store.copied(),
+            mirror: self.mirror.clone(),
             adopted: self.adopted.clone(),
             charge: self.charge,
             accepted: self.accepted.clone(),
@@ -154,11 +161,16 @@ impl NodeLoop {
         self.config.extent_id
     }
 
+    pub fn charge(&self) -> Option<Charge> {
+        self.charge
+    }
+
     pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> NodeLoop {
         let config = NodeConfig {
             memory_bytes: 0,
             align_bytes: scenario.align_bytes,
             store_depth: scenario.store_depth,
+            keeps_mirror: scenario.copies.is_some(),
             ..NodeConfig::new([number as u8 + 1; 16], [0; 16], content.len() as u64)
         };
         let mut store = Store::new(content, scenario.store.clone());
@@ -170,6 +182,8 @@ impl NodeLoop {
             core: None,
             epoch: 0,
             store,
+            mirror: MirrorDisk::default(),
+            mirror_work: MirrorWork::default(),
             frozen_until: Time::default(),
             away_until: Time::default(),
             is_dead: false,
@@ -198,7 +212,7 @@ impl NodeLoop {
     pub fn copied(&self, number: usize, scenario: &super::Scenario) -> NodeLoop {
         let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
-        copy.adopted = self.adopted.clone();
+        (copy.adopted, copy.mirror) = (self.adopted.clone(), self.mirror.clone());
         (copy.charge, copy.accepted) = (self.charge, self.accepted.clone());
         copy
     }
@@ -237,6 +251,7 @@ impl World {
         core.set_clock_start(node.clock_start_ns);
         node.core = Some(core);
         node.frozen_until = self.ctx.now;
+        self.open_mirror(n);
         self.disturb_if_restarted(n);
         self.ctx.trace(What::NodeStarted { node: n as u8 });
     }
@@ -266,6 +281,7 @@ impl World {
         if power {
             node.has_power = false;
             let changed = node.store.lose_power(&mut self.ctx.rng);
+            node.mirror.lose_power(&mut self.ctx.rng);
             if self.scenario.copies.is_none() {
                 let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(n, run)).collect();
                 self.oracle.power_lost(n, &changed);
@@ -339,6 +355,9 @@ impl World {
         for done in node.done.drain(..) {
             core.store_done(done);
         }
+        for done in node.mirror_work.take_done() {
+            core.mirror_done(done);
+        }
         let mut again = false;
         for (&conn, &id) in &node.links {
             if !net.has_unread(conn, 1) || !core.wants_bytes(id) {
@@ -394,6 +413,7 @@ impl World {
             again = true;
         }
         let timeout = core.next_timeout();
+        self.begin_mirror_ops(n);
         if again {
             self.wake_node(n);
         } else if let Some(at) = timeout.filter(|_| !std::mem::replace(&mut self.nodes[n].has_timer, true)) {

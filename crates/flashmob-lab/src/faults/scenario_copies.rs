@@ -18,6 +18,7 @@ use super::fault::Fault;
 use super::lie;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
+use super::mirror;
 use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
@@ -110,6 +111,7 @@ impl Scenario {
         second::draw(&mut scenario);
         scrub::draw(&mut SmallRng::seed_from_u64(seed ^ 0x005c_20bb), &mut scenario);
         slow_flush::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfb_4b5), &mut scenario);
+        mirror::draw(&mut SmallRng::seed_from_u64(seed ^ 0x3141_2042), &mut scenario);
         scenario
     }
 }

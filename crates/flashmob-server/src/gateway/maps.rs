@@ -45,7 +45,7 @@ impl Maps {
                 let name = &volume.name;
                 format!("volume '{name}' has copies: it needs a gateway with a configuration file, beside which its map lies")
             })?;
-            let (file, image) = take_charge(volume, copies, &volume_path(path, volume, "map"), takes_over)
+            let (file, image) = take_charge(volume, copies, &map_path(path, volume), takes_over)
                 .with_context(|| format!("volume '{}': its map cannot be used", volume.name))?;
             let wake = wake.clone();
             maps.writers.push(Some(MapWriter::start(file, move || wake.wake())?));
@@ -108,6 +108,11 @@ fn volume_path(config_path: &Path, volume: &VolumeConfig, kind: &str) -> PathBuf
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = volume.id.chars().map(plain).take(100).collect();
     state_path(config_path, &format!(".{name}.{kind}"))
+}
+
+/// Where the map of a volume is.
+pub(super) fn map_path(config_path: &Path, volume: &VolumeConfig) -> PathBuf {
+    volume_path(config_path, volume, "map")
 }
 
 /// Opens or makes a map, and counts this start in it. One that was last used elsewhere is refused, unless this gateway `takes_over`.
@@ -181,7 +186,7 @@ fn own_domain(source: &NodeSource) -> String {
 }
 
 /// Refuses a configuration that is not the one that the map was made for.
-fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapImage) -> anyhow::Result<()> {
+pub(super) fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapImage) -> anyhow::Result<()> {
     let (known, members) = (image.members(), volume.nodes.len());
     anyhow::ensure!(
         known.len() == members,

@@ -10,6 +10,7 @@ mod memory;
 mod native;
 mod open;
 mod place;
+pub mod recover;
 mod report;
 pub mod scrub_file;
 mod server;

@@ -132,6 +132,7 @@ fn copies_report(status: CopiesStatus, scrub: ScrubReport) -> CopiesReport {
         busy_chunks: status.jobs,
         rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
         epoch: status.epoch,
+        mirrors: status.mirrors,
         map_trouble: status.map_trouble,
         deposed: status.deposed,
         counters: status.counters,

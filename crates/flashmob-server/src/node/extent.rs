@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use flashmob_core::checksum::checksum;
 use flashmob_core::elevator::IssueOrder;
-use flashmob_core::node::{Host, Node, NodeConfig, TryRead, boot_id_of};
+use flashmob_core::node::{Host, MirrorDone, Node, NodeConfig, TryRead, boot_id_of};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
+use flashmob_core::wire::mirror::Recalled;
 use flashmob_host::place::medium_seq;
 
 use super::sums;
@@ -18,7 +19,9 @@ use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
 use crate::store::sums::SumsStatus;
 use crate::store::sync_record::{SyncRecord, runtime_dir};
-use crate::store::{ExtentId, MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
+use crate::store::{
+    ExtentId, MappedStatus, Mirror, MirrorAnswer, ModelStatus, Store, StoreConfig, StoreError, forget_mirror,
+};
 
 /// The extent to serve, and how.
 #[derive(Debug, Clone)]
@@ -54,6 +57,7 @@ pub struct Extent {
     /// The state machine.
     pub node: Node,
     host: FileHost,
+    mirror: Mirror,
     done: Vec<flashmob_core::node::StoreDone>,
 }
 
@@ -76,7 +80,8 @@ impl Extent {
     pub fn open(config: &ExtentConfig, clock: Clock, wake: Wake) -> Result<Extent, ExtentError> {
         let path = &config.store.path;
         let had_data = std::fs::metadata(path).is_ok_and(|m| m.len() > 0);
-        let store = Store::open(config.store.clone(), clock.started(), move || wake.wake())?;
+        let store_wake = wake.clone();
+        let store = Store::open(config.store.clone(), clock.started(), move || store_wake.wake())?;
         let sidecar = sidecar_path(path, config.state_dir.as_deref());
         let mut identity = Identity::load_or_create(&sidecar, store.size_bytes())?;
         if had_data && identity.is_new() {
@@ -91,6 +96,9 @@ impl Extent {
             identity.forget()?;
             if let Some(Err(error)) = sums_path.as_ref().map(std::fs::remove_file) {
                 log::warn!("the checksums of what was forgotten cannot be removed: {error}");
+            }
+            if let Err(error) = forget_mirror(&identity.mirror_path()) {
+                log::warn!("the mirror of the map of what was forgotten cannot be removed: {error}");
             }
         }
         let record = SyncRecord::load(boot_id(path), sync_places(&identity));
@@ -111,13 +119,16 @@ impl Extent {
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
             order: config.order,
+            keeps_mirror: !config.store.no_io,
             ..NodeConfig::new(identity.extent_id().0, store.boot_id().unwrap_or_else(unique_id), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());
+        let (mirror, found) = Mirror::open(identity.mirror_path(), move || wake.wake());
+        node.set_mirror(found);
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         let no_io = config.store.no_io;
         let host = FileHost { store, identity, clock, has_fast_reads, no_io, sums_trouble };
-        Ok(Extent { node, host, done: Vec::new() })
+        Ok(Extent { node, host, mirror, done: Vec::new() })
     }
 
     /// Decodes what was received on a link.
@@ -132,6 +143,11 @@ impl Extent {
         if self.host.store.take_progress() {
             self.node.store_progressed(now);
         }
+        while let Some(answer) = self.mirror.take_done() {
+            let done = self.host.mirror_done(answer);
+            self.node.mirror_done(done);
+        }
+        self.mirror.begin(self.node.mirror_ops());
         loop {
             self.host.store.take_done(&mut self.done);
             let had_done = !self.done.is_empty();
@@ -257,6 +273,20 @@ impl Host for FileHost {
 }
 
 impl FileHost {
+    /// What the state machine is told of an operation on the mirror.
+    fn mirror_done(&self, answer: MirrorAnswer) -> MirrorDone {
+        match answer {
+            MirrorAnswer::Put { link, put, is_kept } => MirrorDone::Put { link, put, is_kept },
+            MirrorAnswer::Read { link, mirror_bytes, bytes } => {
+                let (extent_id, size_bytes) = (self.identity.extent_id().0, self.identity.size_bytes());
+                let volume = self.identity.place().map(|place| (place.volume_id.clone(), place.extent_index));
+                let charge = self.identity.charge();
+                let recalled = Recalled { extent_id, size_bytes, mirror_bytes, volume, charge };
+                MirrorDone::Recalled { link, recalled, bytes }
+            }
+        }
+    }
+
     /// Makes checksums for an extent that has just been adopted, or that an earlier program adopted without.
     fn ensure_sums(&mut self) -> Result<(), (RefuseReason, String)> {
         if self.no_io {

@@ -158,6 +158,9 @@ pub struct CopiesReport {
     pub scrub: ScrubReport,
     /// The number of the gateway's start, as nodes know it.
     pub epoch: u64,
+    /// Nodes that keep a mirror of the map which lacks nothing but changes of the last second.
+    #[serde(default)]
+    pub mirrors: usize,
     /// Why the map cannot be written, while it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_trouble: Option<String>,

@@ -283,6 +283,12 @@ impl Identity {
         self.path.with_extension("syncs")
     }
 
+    /// The path of the mirror of its volume's map: beside the sidecar.
+    #[must_use]
+    pub fn mirror_path(&self) -> PathBuf {
+        self.path.with_extension("map")
+    }
+
     /// The path of the sidecar.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -150,8 +150,8 @@ fn damage_before_the_end_names_record_byte_and_remedy() {
     assert_eq!(
         replay(&damaged).unwrap_err().to_string(),
         format!(
-            "record 3 of the map (byte {offset_bytes}) is damaged; restore the file from a mirror or a backup; \
-             do not shorten or edit it"
+            "record 3 of the map (byte {offset_bytes}) is damaged; move the file away, and recover the map from the nodes with \
+             `flashmob volume recover`"
         )
     );
     let mut damaged = file.clone();
@@ -224,7 +224,7 @@ fn a_record_that_does_not_fit_is_named_and_its_batch_not_applied() {
     let (record, offset_bytes) = (image.version() + 2, (end + good.len()) as u64);
     let source = MapError::UnknownChunks { first_chunk: 99, count: 1, chunks: 6 };
     assert_eq!(error, ReplayError::Record { record, offset_bytes, source });
-    assert!(error.to_string().contains("restore the file"), "{error}");
+    assert!(error.to_string().contains("recover the map"), "{error}");
 }
 
 #[test]

@@ -7,10 +7,11 @@ use crate::buffers::Budget;
 use crate::condition::Condition;
 use crate::gateway::batch::are_links_one_way;
 use crate::gateway::state::queue::Piece;
-use crate::gateway::state::{ClientId, Links, Node, Queues, RequestKey, Requests, SentBatch, State};
+use crate::gateway::state::{ClientId, LinkId, Links, Node, Queues, RequestKey, Requests, SentBatch, State};
 use crate::gateway::{Action, Event, VolumeSpec};
 use crate::op::{Failure, Op};
 use crate::units::Time;
+use crate::wire::mirror::PutMirror;
 
 /// What surrounds a volume's copies during one event, and what the event leads to.
 pub struct Cx<'a> {
@@ -38,6 +39,8 @@ pub struct Cx<'a> {
     pub losses: u64,
     /// Pieces that were answered in another way: node, request, place in its buffer. They are out on a link.
     pub superseded: Vec<(usize, RequestKey, u32)>,
+    /// Bytes for nodes' mirrors of the map.
+    pub mirrored: Vec<(LinkId, PutMirror, Vec<u8>)>,
 }
 
 impl Cx<'_> {

@@ -12,7 +12,9 @@ use crate::gateway::{Action, Gateway, LinkId};
 use crate::op::{Failure, Op};
 use crate::planted::{self, Bug};
 use crate::units::Time;
+use crate::wire::frame::WireError;
 use crate::wire::hello::Welcome;
+use crate::wire::mirror::MirrorPut;
 
 impl Gateway {
     /// Lets the copies of a volume handle an event, and carries out what it leads to.
@@ -43,10 +45,11 @@ impl Gateway {
             has_dead_pieces: false,
             losses: 0,
             superseded: Vec::new(),
+            mirrored: Vec::new(),
         };
         let result = event(copies, &mut cx);
         copies.end_void_jobs(&mut cx);
-        let Cx { ended, taken, breaks, probes, has_dead_pieces, losses, superseded, .. } = cx;
+        let Cx { ended, taken, breaks, probes, has_dead_pieces, losses, superseded, mirrored, .. } = cx;
         state.losses += losses;
         self.metrics.counters.losses += losses;
         for (client, bytes) in taken {
@@ -56,6 +59,10 @@ impl Gateway {
         }
         for (node, key, buffer_at) in superseded {
             self.forget_piece(node, key, buffer_at);
+        }
+        for (id, put, bytes) in mirrored {
+            self.links[id].out.append(|out| put.encode(out, &bytes));
+            self.links.mark(id);
         }
         if has_dead_pieces {
             self.drop_dead_pieces();
@@ -235,8 +242,35 @@ impl Gateway {
     pub(in crate::gateway) fn copies_welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
         let node = &self.nodes[self.links[id].node];
         let (volume, member) = (node.volume, node.extent as u16);
-        let charged = self.links[id].charged;
-        self.with_copies(now, volume, |copies, cx| copies.welcomed(cx, member, welcome, charged));
+        let (charged, is_first) = (self.links[id].charged, self.links[id].number == 0);
+        self.with_copies(now, volume, |copies, cx| {
+            if is_first {
+                copies.mirror_welcomed(cx, member, id, welcome.mirror);
+            } else {
+                copies.mirror_known(member, welcome.mirror.is_some());
+            }
+            copies.welcomed(cx, member, welcome, charged);
+        });
+    }
+
+    /// A link of a volume with copies was lost, that its node's mirror of the map may be written over.
+    #[cold]
+    pub(in crate::gateway) fn mirror_lost(&mut self, now: Time, id: LinkId) {
+        let node = &self.nodes[self.links[id].node];
+        let (volume, member) = (node.volume, node.extent as u16);
+        self.with_copies(now, volume, |copies, cx| copies.mirror_lost(cx, member, id));
+    }
+
+    /// A node has stored bytes of its mirror, or failed to.
+    #[cold]
+    pub(in crate::gateway) fn mirror_put(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
+        let answer = MirrorPut::decode(meta)?;
+        self.links[id].answered = now;
+        let node = &self.nodes[self.links[id].node];
+        let (volume, member) = (node.volume, node.extent as u16);
+        let is_due = self.links[id].number == 0
+            && self.with_copies(now, volume, |copies, cx| copies.mirror_put(cx, member, answer)) == Some(true);
+        if is_due { Ok(()) } else { Err(WireError::Malformed("answer to a mirror")) }
     }
 
     /// A link was lost: reads that were out on it go to other copies, and those that wait for the node if it was the last link.
@@ -291,7 +325,8 @@ impl Gateway {
     #[cold]
     pub(in crate::gateway) fn copies_due(&self) -> Option<Time> {
         let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
-        let dues = copies.flat_map(|copies| [copies.due(), copies.hedge_due(), copies.scrub_due()]);
+        let dues =
+            copies.flat_map(|copies| [copies.due(), copies.hedge_due(), copies.scrub_due(), copies.mirror_due()]);
         dues.flatten().min()
     }
 
@@ -309,6 +344,9 @@ impl Gateway {
             if self.volumes[volume].copies.as_deref().and_then(Copies::scrub_due).is_some_and(|due| now >= due) {
                 self.with_copies(now, volume, |copies, cx| copies.scrub(cx));
             }
+            if self.volumes[volume].copies.as_deref().and_then(Copies::mirror_due).is_some_and(|due| now >= due) {
+                self.with_copies(now, volume, |copies, cx| copies.mirror(cx));
+            }
         }
     }
 
@@ -324,13 +362,17 @@ impl Gateway {
 
     /// Asks the shell to make decisions durable.
     #[cold]
-    pub(in crate::gateway) fn commit(&mut self) {
+    pub(in crate::gateway) fn commit(&mut self, now: Time) {
         for &volume in &self.with_copies {
             let Some(copies) = self.volumes[volume].copies.as_deref_mut().filter(|c| c.deposed.is_none()) else {
                 continue;
             };
             let image = &copies.image;
+            if copies.log.is_at_rest() {
+                copies.mirrors.at_rest(now, image);
+            }
             if let Some(batch) = copies.log.next_batch(image) {
+                copies.mirrors.committing(&batch, image);
                 let super::log::Batch { number, bytes, is_whole } = batch;
                 self.actions.push_back(Action::Commit { volume, number, bytes, is_whole });
             }

@@ -2,7 +2,7 @@
 //!
 //! One batch is out at a time. Its records are durable together or not at all; the order of the log is the order of decisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::copies::{MapImage, Record, encode_batch, encode_snapshot};
 use crate::op::Failure;
@@ -26,7 +26,7 @@ pub enum Waiter {
 }
 
 /// A batch to append.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Batch {
     /// The number of its last record.
     pub number: u64,
@@ -39,8 +39,12 @@ pub struct Batch {
 pub struct Log {
     /// The number of the last decision.
     wanted: u64,
-    /// The number of the last durable one.
+    /// The number of the last one that the map's file has.
+    filed: u64,
+    /// The number of the last durable one: mirrors have it, too, if that matters.
     durable: u64,
+    /// Those that mirrors must have before they are durable.
+    held: VecDeque<u64>,
     /// The number of the last one in the batch that is out.
     out: Option<u64>,
     pending: Vec<Record>,
@@ -55,7 +59,9 @@ impl Log {
     pub fn new(number: u64) -> Log {
         Log {
             wanted: number,
+            filed: number,
             durable: number,
+            held: VecDeque::new(),
             out: None,
             pending: Vec::new(),
             waiters: BTreeMap::new(),
@@ -64,9 +70,11 @@ impl Log {
         }
     }
 
-    pub fn push(&mut self, record: Record) -> u64 {
+    /// Adds a decision. If it `is_held`, mirrors must have it before it is durable.
+    pub fn push(&mut self, record: Record, is_held: bool) -> u64 {
         self.pending.push(record);
         self.wanted += 1;
+        self.held.extend(is_held.then_some(self.wanted));
         self.wanted
     }
 
@@ -121,22 +129,48 @@ impl Log {
         Some(Batch { number, bytes, is_whole })
     }
 
-    /// Everything up to this number is durable. Returns what waited for it, in order.
-    pub fn committed(&mut self, number: u64) -> Vec<Waiter> {
+    /// The map's file has everything up to this number.
+    pub fn committed(&mut self, number: u64) {
         self.out = None;
         self.trouble = None;
-        self.durable = self.durable.max(number);
+        self.filed = self.filed.max(number);
+    }
+
+    /// The last decision in the map's file that waits for mirrors; 0 if none does.
+    pub fn awaited(&self) -> u64 {
+        self.held.iter().rev().find(|number| **number <= self.filed).copied().unwrap_or(0)
+    }
+
+    /// Whether the map's file has all decisions.
+    pub fn is_at_rest(&self) -> bool {
+        self.filed == self.wanted && self.out.is_none() && self.trouble.is_none()
+    }
+
+    /// The mirrors that count have everything up to this number. Returns what waited for that, in order.
+    pub fn release(&mut self, mirrored: u64) -> Vec<Waiter> {
+        while self.held.front().is_some_and(|&held| held <= mirrored.min(self.filed)) {
+            self.held.pop_front();
+        }
+        let held = self.held.front().map_or(u64::MAX, |held| held - 1);
+        self.durable = self.durable.max(self.filed.min(held));
         let later = self.waiters.split_off(&(self.durable + 1));
         std::mem::replace(&mut self.waiters, later).into_values().flatten().collect()
     }
 
-    /// The batch failed: nothing in it is durable. Returns the changes that waited to be sent.
-    pub fn failed(&mut self, failure: Failure) -> Vec<Waiter> {
+    /// The batch failed: nothing in it is durable. Returns the chunks whose changes waited to be sent.
+    pub fn failed(&mut self, failure: Failure) -> Vec<u32> {
         self.out = None;
         self.trouble = Some(failure);
         let mut launches = Vec::new();
-        for waiters in self.waiters.values_mut() {
-            launches.extend(waiters.extract_if(.., |waiter| matches!(waiter, Waiter::Launch(..))));
+        // What the map's file has waits for mirrors only.
+        for (_, waiters) in self.waiters.range_mut(self.filed + 1..) {
+            waiters.retain(|waiter| match waiter {
+                Waiter::Launch(chunk) => {
+                    launches.push(*chunk);
+                    false
+                }
+                _ => true,
+            });
         }
         launches
     }

@@ -29,6 +29,7 @@ mod lately;
 mod log;
 mod members;
 mod mend;
+mod mirrors;
 mod own;
 mod pace;
 mod ranges;
@@ -63,6 +64,7 @@ use lately::Lately;
 use log::{Log, Waiter};
 use members::Member;
 use mend::Rot;
+use mirrors::Mirrors;
 use own::Inner;
 use pace::Pace;
 pub use replace::{ReplaceError, Replaced};
@@ -129,6 +131,7 @@ pub struct Copies {
     /// What was decided, durable or not.
     image: MapImage,
     log: Log,
+    mirrors: Mirrors,
     /// The last decision about many chunks at once is durable from this number on.
     bulk_seq: u64,
     members: Vec<Member>,
@@ -240,6 +243,7 @@ impl Copies {
             timeout,
             min_current: spec.min_current,
             log: Log::new(image.version()),
+            mirrors: Mirrors::new(&image),
             bulk_seq: 0,
             members: image.members().iter().map(Member::new).collect(),
             slots,
@@ -368,12 +372,31 @@ impl Copies {
 
     /// Records a decision. Returns the number after which it is durable.
     fn decide(&mut self, record: Record) -> u64 {
+        let is_held = self.is_held(&record);
         match self.image.apply(&record) {
-            Ok(()) => self.log.push(record),
+            Ok(()) => self.log.push(record, is_held),
             Err(error) => {
                 debug_assert!(false, "{error}: {record:?}");
                 self.log.wanted()
             }
+        }
+    }
+
+    /// Whether mirrors must have a record before it takes effect: without it, a copy would be believed that lacks something, or a loss would not be
+    /// told. Whoever recovers the map takes all chunks for open.
+    fn is_held(&self, record: &Record) -> bool {
+        match record {
+            Record::Marks { first_chunk, count: 1, marks } => {
+                let now = self.image.marks(*first_chunk);
+                let is_torn = marks.is_torn && !now.is_torn;
+                is_torn || (marks.behind & !now.behind) | (marks.doubtful & !now.doubtful) != 0
+            }
+            Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
+            // The first start that is known. A later one that a mirror lacks is as unknown there as the next.
+            Record::Boot { member, .. } => {
+                self.image.members().get(usize::from(*member)).is_some_and(|member| member.boot_id.is_none())
+            }
+            _ => false,
         }
     }
 
@@ -417,23 +440,32 @@ impl Copies {
     /// Decisions up to this number are durable, or the batch failed.
     pub fn committed(&mut self, cx: &mut Cx<'_>, number: u64, result: Result<(), Failure>) {
         let result = if planted::is(Bug::RefusedCommitBelieved) { Ok(()) } else { result };
-        let waiters = match result {
-            Ok(()) => self.log.committed(number),
+        self.mirrors.committed(cx.now, result.is_ok());
+        match result {
+            Ok(()) => {
+                self.log.committed(number);
+                self.take_effect(cx);
+            }
             Err(failure) => {
                 self.retry_at = cx.now + Duration::from_secs(1);
                 self.look_at(self.retry_at);
-                self.log.failed(failure)
-            }
-        };
-        for waiter in waiters {
-            match (waiter, result) {
                 // It refuses them.
-                (Waiter::Launch(chunk), _) => self.launch_waiting(cx, chunk),
-                (_, Err(_)) => {}
-                (Waiter::Review(chunk), Ok(())) => self.review_chunk(cx, chunk),
-                (Waiter::Member(member), Ok(())) => self.usable(cx, member),
-                (Waiter::Flushes, Ok(())) => self.review_flushes(cx),
-                (Waiter::Job(chunk), Ok(())) => self.job_durable(cx, chunk),
+                let launches = self.log.failed(failure);
+                launches.into_iter().for_each(|chunk| self.launch_waiting(cx, chunk));
+            }
+        }
+    }
+
+    /// Lets go what waited for decisions that are durable now.
+    fn take_effect(&mut self, cx: &mut Cx<'_>) {
+        let mirrored = self.mirrors.reached(|member| self.is_out(member), |member| cx.is_linked(member));
+        for waiter in self.log.release(mirrored) {
+            match waiter {
+                Waiter::Launch(chunk) => self.launch_waiting(cx, chunk),
+                Waiter::Review(chunk) => self.review_chunk(cx, chunk),
+                Waiter::Member(member) => self.usable(cx, member),
+                Waiter::Flushes => self.review_flushes(cx),
+                Waiter::Job(chunk) => self.job_durable(cx, chunk),
             }
         }
     }
@@ -468,6 +500,11 @@ impl Copies {
     /// When [`Copies::hedge`] must be called.
     pub fn hedge_due(&self) -> Option<Time> {
         self.hedging.due
+    }
+
+    /// When [`Copies::mirror`] must be called.
+    pub fn mirror_due(&self) -> Option<Time> {
+        self.mirrors.due()
     }
 
     /// When [`Copies::scrub`] must be called.

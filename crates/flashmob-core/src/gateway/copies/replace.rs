@@ -98,7 +98,7 @@ impl Copies {
         }
         let record = Record::Extent { member, extent_id, size_bytes };
         self.image.apply(&record)?;
-        let seq = self.log.push(record);
+        let seq = self.log.push(record, true);
         if !planted::is(Bug::AckBeforeReplaced) {
             self.bulk_seq = seq;
         }

@@ -71,6 +71,8 @@ pub struct CopiesStatus {
     pub deposed: Option<String>,
     /// Decisions recorded, and decided.
     pub decisions: (u64, u64),
+    /// Nodes that have a mirror of the map which lacks nothing but the last changes.
+    pub mirrors: usize,
     /// Counters.
     pub counters: CopiesCounters,
 }
@@ -147,6 +149,7 @@ impl Copies {
             map_trouble: self.log.trouble().map(|failure| failure.to_string()),
             deposed: self.deposed.clone(),
             decisions: self.log.progress(),
+            mirrors: self.mirrors.in_step(),
             counters: self.counters,
         }
     }

@@ -51,7 +51,10 @@ impl Copies {
         // Work that found no room, or no member to use, is looked for now and then.
         let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0 || !self.rot.is_empty();
         let later = has_work.then_some(cx.now + Duration::from_secs(1));
-        for at in soon.into_iter().chain(settles).chain(later) {
+        // While members have never been there, so that a loop that stands still is noticed: it must not count as their silence.
+        let are_away = self.members.iter().any(|member| member.usable_from.is_none());
+        let beat = are_away.then_some(cx.now + (self.evict_after / 4).min(Duration::from_secs(1)));
+        for at in soon.into_iter().chain(settles).chain(later).chain(beat) {
             self.look_at(at);
         }
     }
@@ -76,7 +79,7 @@ impl Copies {
             return;
         }
         // Those that nothing is asked of are silent, too.
-        probes.extend(members.filter(|&member| self.is_usable(cx, member)));
+        probes.extend(members.filter(|&member| cx.is_linked(member)));
         if cx.now - *self.all_asked.get_or_insert(cx.now) >= COMMON_PATIENCE {
             self.running_since = cx.now;
         }
@@ -188,7 +191,7 @@ impl Copies {
         let others = self.doubt.iter().filter(|c| !self.is_waited_for(**c)).map(|&c| (c, later));
         for (chunk, since) in waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c)) {
             let present = self.usable_of(cx, chunk, self.current(chunk));
-            let missing = self.current(chunk) & !present;
+            let missing = self.away_of(cx, chunk, self.current(chunk) & !present);
             let has_others = self.is_any_alive(cx, self.members_of(chunk, present), &mut probes);
             self.collect_silent(cx, chunk, missing, |_| since, has_others, &mut silent);
         }
@@ -196,7 +199,8 @@ impl Copies {
         for (&chunk, _) in self.chunks.iter().filter(|(_, c)| !c.launching.is_empty()) {
             let present = self.members_of(chunk, self.current(chunk));
             let has_others = self.is_any_alive(cx, present, &mut probes);
-            self.collect_silent(cx, chunk, self.unborn(chunk), |_| Time::default(), has_others, &mut silent);
+            let missing = self.away_of(cx, chunk, self.unborn(chunk));
+            self.collect_silent(cx, chunk, missing, |_| Time::default(), has_others, &mut silent);
         }
         for (_, flush) in self.flushes.iter().filter(|(_, f)| f.is_sent) {
             let sent = |m: &u16| matches!(flush.members.get(usize::from(*m)), Some(Part::Sent(_)));
@@ -207,6 +211,7 @@ impl Copies {
             let since_of = |member| self.flush_waits_since(cx, member, flush.sent, self.flush_most());
             silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, since_of(m))));
         }
+        let late_mirrors = self.silent_mirrors(cx, &mut probes);
         silent.extend(self.silent_readers(cx));
         if !probes.is_empty() {
             self.look_at(cx.now + WATCH_INTERVAL);
@@ -217,16 +222,48 @@ impl Copies {
         for member in silent {
             self.put_out(cx, member);
         }
+        if self.log.is_busy() {
+            self.give_up_mirrors(cx, &late_mirrors);
+        }
+    }
+
+    /// Those of some copies whose members are not linked. What the welcome of the others led to may not be durable yet.
+    fn away_of(&self, cx: &Cx<'_>, chunk: u32, copies: u8) -> u8 {
+        mask(each(copies).filter(|&copy| !cx.is_linked(self.member_of(chunk, copy))))
+    }
+
+    /// Members whose mirror a decision waits for, while another has it.
+    fn silent_mirrors(&self, cx: &Cx<'_>, probes: &mut Vec<u16>) -> Vec<u16> {
+        if self.log.awaited() == 0 {
+            return Vec::new();
+        }
+        let late: Vec<u16> = self
+            .mirrors
+            .unanswered()
+            .filter(|&(member, since)| {
+                // A store that is busy with a long flush has no time for the mirror.
+                let since = self.flush_waits_since(cx, member, since, self.flush_most());
+                !self.is_out(member) && self.is_silent(cx, member, since)
+            })
+            .map(|(member, _)| member)
+            .collect();
+        // Those whose welcome is not on record yet count as well: that may be what waits.
+        let others = (0..self.members.len() as u16).filter(|&member| !late.contains(&member) && cx.is_linked(member));
+        if late.is_empty() || !self.is_any_heard(cx, others.collect(), probes) { Vec::new() } else { late }
     }
 
     /// Whether one of these members is there, as was shown lately. Those that were not heard for some time are asked: a connection may
     /// outlast its device.
     fn is_any_alive(&self, cx: &Cx<'_>, members: Vec<u16>, probes: &mut Vec<u16>) -> bool {
-        let usable: Vec<u16> = members.into_iter().filter(|&member| self.is_usable(cx, member)).collect();
-        let is_alive = |member: &u16| cx.now - cx.heard(*member) < self.lately();
-        let is_any = usable.iter().any(is_alive);
+        let usable = members.into_iter().filter(|&member| self.is_usable(cx, member));
+        self.is_any_heard(cx, usable.collect(), probes)
+    }
+
+    /// Whether one of these members was heard lately. If none was, they are asked.
+    fn is_any_heard(&self, cx: &Cx<'_>, members: Vec<u16>, probes: &mut Vec<u16>) -> bool {
+        let is_any = members.iter().any(|member| cx.now - cx.heard(*member) < self.lately());
         if !is_any {
-            probes.extend(usable);
+            probes.extend(members);
         }
         is_any
     }

@@ -42,6 +42,7 @@ pub fn hello() -> Hello {
         link: 0,
         keeps_alive: true,
         hears_progress: true,
+        keeps_mirror: false,
         attempt: 1,
         volume_id: "v".to_string(),
         extent: 0,
@@ -66,5 +67,6 @@ pub fn welcome(size_bytes: u64) -> Welcome {
         hello_received_ns: 0,
         welcome_sent_ns: 0,
         remembered: None,
+        mirror: None,
     }
 }

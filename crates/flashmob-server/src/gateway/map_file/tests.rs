@@ -144,7 +144,7 @@ fn damage_is_refused_and_left_alone_but_in_the_last_batch() {
         let error = MapFile::open(&path).unwrap_err();
         assert!(matches!(error, MapFileError::Damaged { .. }), "{at}");
         let text = text(error);
-        let has_remedy = text.contains("restore the file") || text.contains("use the release");
+        let has_remedy = text.contains("recover the map") || text.contains("use the release");
         assert!(text.contains("pool.map") && has_remedy, "{text}");
         assert_eq!(fs::read(&path).unwrap(), damaged, "{at}");
     }

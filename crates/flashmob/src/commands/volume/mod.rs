@@ -1,5 +1,6 @@
-//! `flashmob volume`: the volumes of a gateway by node, the replacement of a lost node's extent, and scrubs.
+//! `flashmob volume`: the volumes of a gateway by node, the replacement of a lost node's extent, scrubs, and the recovery of a lost map.
 
+mod recover;
 mod replace;
 mod scrub;
 mod show;
@@ -14,7 +15,7 @@ use clap::{Args, Subcommand};
 use flashmob_server::net::fetch::fetch_volumes;
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show the volumes of a gateway by node, replace a lost node's extent, and scrub copies.
+/// Show the volumes of a gateway by node, replace a lost node's extent, scrub copies, and recover a lost map.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -26,6 +27,7 @@ enum Command {
     Show(show::ShowArgs),
     Replace(replace::ReplaceArgs),
     Scrub(scrub::ScrubArgs),
+    Recover(recover::RecoverArgs),
 }
 
 /// Runs the subcommand.
@@ -34,6 +36,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
         Command::Show(args) => show::run(args),
         Command::Replace(args) => replace::run(args),
         Command::Scrub(args) => scrub::run(args),
+        Command::Recover(args) => recover::run(args),
     }
 }
 

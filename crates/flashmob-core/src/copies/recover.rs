@@ -1,0 +1,148 @@
+//! Recovers a volume's map from the mirrors that its nodes keep.
+//!
+//! The latest mirror has every decision that a copy lacks something ([`crate::gateway`] waits for that), but may lack the last ones that a
+//! chunk is open, or that a copy is current again. So all chunks are taken for open: the gateway compares their copies when it starts.
+
+use super::{MapError, MapImage, Marks, Record, is_unknown_extent, replay};
+use crate::planted::{self, Bug};
+use crate::wire::hello::Charge;
+use crate::wire::mirror::MirrorState;
+
+/// More starts of gateways, and more decisions, than may have been made of which no node knows: hellos with their numbers may still arrive, and
+/// nodes refuse earlier ones from then on.
+const UNSEEN_MAX: u64 = 1 << 20;
+
+/// What a mirror shows: the map's identity, and how much of it; `None` if it shows no map.
+#[must_use]
+pub fn mirror_state(mirror: &[u8]) -> Option<([u8; 16], MirrorState)> {
+    let replayed = replay(mirror).ok()?;
+    let image = &replayed.image;
+    let (epoch, nonce, version) = (image.epoch(), image.nonce(), image.version());
+    Some((image.map_id(), MirrorState { epoch, nonce, version, len_bytes: replayed.valid_bytes }))
+}
+
+/// A node, as whoever recovers a map finds it.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// The identity of its extent.
+    pub extent_id: [u8; 16],
+    /// The gateway that was last in charge there.
+    pub charge: Option<Charge>,
+    /// Its mirror; empty without one.
+    pub mirror: &'a [u8],
+}
+
+/// A recovered map, and what is not known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The map, with all chunks open. It has not the epoch of a start of a gateway.
+    pub image: MapImage,
+    /// Which of the nodes that were found has the mirror that it comes from.
+    pub from: usize,
+    /// The epoch and the version of that mirror.
+    pub of: (u64, u64),
+    /// The same of each node's mirror; `None` if it shows no map.
+    pub mirrors: Vec<Option<(u64, u64)>>,
+    /// Members whose extent was not found. Only they may know the last decisions.
+    pub missing: Vec<u16>,
+    /// Members whose extent was found, and a mirror of the map was not: what they alone know is lost as well.
+    pub without_mirror: Vec<u16>,
+    /// Chunks without a current copy on the nodes that were found.
+    pub without_copy: Vec<u32>,
+    /// Other chunks that have fewer current copies there than the volume is to have.
+    pub with_fewer: u32,
+}
+
+/// Why no map can be recovered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecoverError {
+    /// No node has a mirror.
+    #[error("no node keeps a mirror of the volume's map; nodes and gateways before version 0.2 keep none")]
+    NoMirror,
+    /// They belong to several maps.
+    #[error(
+        "the nodes keep mirrors of two volumes, with the maps {0:032x} and {1:032x}; name the nodes of one of them only"
+    )]
+    OtherMap(u128, u128),
+    /// An extent is there twice.
+    #[error("two nodes have the extent {0:032x}; one of them is a copy of the other: name the one that was in use")]
+    Twice(u128),
+    /// The mirror's map takes no more changes.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+/// Recovers a map. `moment` is larger each time: milliseconds since 1970. It keeps the numbers of one recovery from being those of another, of
+/// which no node may have heard. The longest part of it is one look at each chunk.
+pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverError> {
+    let images: Vec<Option<MapImage>> = found.iter().map(|node| Some(replay(node.mirror).ok()?.image)).collect();
+    let number = |image: &MapImage| (image.epoch(), image.version());
+    for (at, node) in found.iter().enumerate() {
+        if found[..at].iter().any(|other| other.extent_id == node.extent_id) {
+            return Err(RecoverError::Twice(u128::from_be_bytes(node.extent_id)));
+        }
+    }
+    let mut there = images.iter().enumerate().filter_map(|(at, image)| Some((at, image.as_ref()?)));
+    let first = there.clone().next().ok_or(RecoverError::NoMirror)?;
+    if let Some((_, other)) = there.clone().find(|(_, image)| image.map_id() != first.1.map_id()) {
+        let [a, b] = [first.1.map_id(), other.map_id()].map(u128::from_be_bytes);
+        return Err(RecoverError::OtherMap(a, b));
+    }
+    let latest = if planted::is(Bug::FirstMirrorRecovered) {
+        there.next()
+    } else {
+        // Of equal ones the first.
+        there.max_by_key(|(at, image)| (number(image), std::cmp::Reverse(*at)))
+    };
+    let (from, image) = latest.ok_or(RecoverError::NoMirror)?;
+    let (of, mut image) = (number(image), image.clone());
+    let map_id = image.map_id();
+    let charges = || found.iter().filter_map(|node| node.charge).filter(|charge| charge.map_id == map_id);
+    let latest = |of: fn(&Charge) -> u64, known| charges().map(|charge| of(&charge)).max().unwrap_or(0).max(known);
+    let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(moment);
+    let epoch = later(latest(|charge| charge.epoch, image.epoch())).ok_or(MapError::Version)?;
+    image.change(&Record::Epoch { epoch, nonce: 0 })?;
+    open_all(&mut image)?;
+    image.version = later(latest(|charge| charge.version, image.version)).ok_or(MapError::Version)?;
+    let is_found = |id: &[u8; 16]| found.iter().any(|node| node.extent_id == *id);
+    let is_missing = |id: &[u8; 16]| !is_unknown_extent(id) && !is_found(id);
+    let members = (0u16..).zip(image.members());
+    let missing: Vec<u16> = members.filter(|(_, m)| is_missing(&m.extent_id)).map(|(number, _)| number).collect();
+    let shows_none = |id: &[u8; 16]| {
+        let mut with_images = found.iter().zip(&images);
+        with_images.any(|(node, image)| node.extent_id == *id && image.is_none())
+    };
+    let members = (0u16..).zip(image.members());
+    let without_mirror: Vec<u16> =
+        members.filter(|(_, m)| shows_none(&m.extent_id)).map(|(number, _)| number).collect();
+    let (mut without_copy, mut with_fewer) = (Vec::new(), 0);
+    for chunk in 0..image.chunks() {
+        let behind = image.marks(chunk).behind;
+        let places = image.places(chunk).iter().enumerate();
+        let left = places.filter(|(copy, place)| behind & (1 << copy) == 0 && !missing.contains(&place.member)).count();
+        if left == 0 {
+            without_copy.push(chunk);
+        } else if left < image.copies() {
+            with_fewer += 1;
+        }
+    }
+    let mirrors = images.iter().map(|image| image.as_ref().map(number)).collect();
+    Ok(Recovered { image, from, of, mirrors, missing, without_mirror, without_copy, with_fewer })
+}
+
+/// Takes all chunks for open.
+fn open_all(image: &mut MapImage) -> Result<(), MapError> {
+    if planted::is(Bug::RecoveredTrusted) {
+        return Ok(());
+    }
+    let mut runs: Vec<(u32, u32, Marks)> = Vec::new();
+    for chunk in 0..image.chunks() {
+        let marks = Marks { is_open: true, ..image.marks(chunk) };
+        match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
+            Some(run) => run.1 += 1,
+            None => runs.push((chunk, 1, marks)),
+        }
+    }
+    runs.into_iter()
+        .try_for_each(|(first_chunk, count, marks)| image.change(&Record::Marks { first_chunk, count, marks }))
+}

@@ -1,0 +1,443 @@
+//! Mirrors of the map on the volume's nodes, so that it can be recovered when the gateway's disk is lost.
+//!
+//! A mirror gets what is durable in the map's file: changes in their order, or a new snapshot if it lacks more than is kept here. Decisions
+//! that a copy lacks something, that changes were lost, or that an extent was replaced have effect only once they are on the mirrors as well.
+//! Others may lag, by a second: whoever recovers the map takes all chunks for open, and compares their copies.
+//!
+//! All frames of a node's mirror go over its first link, as a welcome ends only what came over earlier attempts at the same link.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::log::Batch;
+use super::{Copies, Cx};
+use crate::copies::{MapImage, encode_snapshot};
+use crate::gateway::Event;
+use crate::gateway::state::{LinkId, State};
+use crate::planted::{self, Bug};
+use crate::units::{KIB, Time};
+use crate::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorPut, MirrorState, PutMirror};
+
+/// How long changes may be kept back that no decision waits for: many go in one frame.
+const LAZY: Duration = Duration::from_secs(1);
+/// When a node that could not store its mirror is given a new one.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+/// Bytes of changes that are kept for nodes that lack them.
+const RECENT_BYTES_MAX: usize = 1024 * KIB as usize;
+/// A mirror that has grown to so many times its snapshot, and is not small, is made anew.
+const COMPACTION_FACTOR: u64 = 4;
+const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
+
+/// The mirrors of a volume's map.
+#[derive(Debug)]
+pub struct Mirrors {
+    start: (u64, u64),
+    recent: Recent,
+    /// The latest snapshot, while a node needs it.
+    whole: Option<Arc<Whole>>,
+    /// The batch that is being made durable, and a snapshot that has what it has.
+    out: Option<(Batch, Option<Vec<u8>>)>,
+    members: Vec<Mirror>,
+    /// The version that some mirror is known to have.
+    confirmed: u64,
+    /// When frames are to be sent at the latest.
+    due: Option<Time>,
+}
+
+/// The durable changes that came last.
+#[derive(Debug, Default)]
+struct Recent {
+    bytes: VecDeque<u8>,
+    /// Bytes of changes before the first that is kept, and the version there.
+    first: (u64, u64),
+    /// Where batches end, and the version there.
+    ends: VecDeque<(u64, u64)>,
+}
+
+/// A snapshot, and where the changes behind it begin.
+#[derive(Debug)]
+struct Whole {
+    version: u64,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// That of one member.
+#[derive(Debug, Default)]
+struct Mirror {
+    link: Option<LinkId>,
+    /// Its node keeps one, as was told by its last welcome.
+    is_known: bool,
+    phase: Phase,
+    /// The changes that it has.
+    at: u64,
+    version: u64,
+    /// Bytes of it, and of the whole batches in it.
+    end_bytes: u64,
+    len_bytes: u64,
+    /// Bytes of its snapshot.
+    whole_bytes: u64,
+    /// Since when it lacks changes that are not on their way.
+    lacks_since: Option<Time>,
+    out: Option<Out>,
+}
+
+#[derive(Debug, Default)]
+enum Phase {
+    /// Not linked, or the node keeps none.
+    #[default]
+    Absent,
+    /// It needs a snapshot, and has this much of one.
+    Lacking(Option<(Arc<Whole>, usize)>),
+    /// It lacks nothing but the last changes.
+    InStep,
+    /// The node could not store it.
+    Failed(Time),
+}
+
+/// A frame that is not answered yet.
+#[derive(Debug, Clone, Copy)]
+struct Out {
+    put: PutMirror,
+    /// What it makes of [`Mirror::at`].
+    at: u64,
+    bytes: usize,
+    since: Time,
+}
+
+impl Recent {
+    fn end(&self) -> (u64, u64) {
+        self.ends.back().copied().unwrap_or(self.first)
+    }
+
+    fn push(&mut self, bytes: &[u8], version: u64) {
+        let at = self.end().0 + bytes.len() as u64;
+        self.bytes.extend(bytes);
+        self.ends.push_back((at, version));
+        while self.bytes.len() > RECENT_BYTES_MAX
+            && let Some(end) = self.ends.pop_front()
+        {
+            self.bytes.drain(..(end.0 - self.first.0) as usize);
+            self.first = end;
+        }
+    }
+
+    /// Forgets all: what follows does not continue it.
+    fn begin_anew(&mut self, version: u64) {
+        self.first = (self.end().0 + 1, version);
+        (self.bytes, self.ends) = (VecDeque::new(), VecDeque::new());
+    }
+
+    /// Where the changes behind a version begin.
+    fn after(&self, version: u64) -> Option<u64> {
+        std::iter::once(&self.first).chain(&self.ends).find(|(_, v)| *v == version).map(|(at, _)| *at)
+    }
+
+    /// The bytes from there on, as many as fit a frame, and the last version that is whole with them, with its place.
+    fn part(&self, at: u64) -> (Vec<u8>, Option<(u64, u64)>) {
+        let skip = (at - self.first.0) as usize;
+        let bytes: Vec<u8> = self.bytes.range(skip..).take(MIRROR_FRAME_BYTES_MAX).copied().collect();
+        let to = at + bytes.len() as u64;
+        (bytes, self.ends.iter().rev().find(|(end, _)| *end > at && *end <= to).copied())
+    }
+}
+
+impl Mirror {
+    fn is_linked(&self) -> bool {
+        matches!(self.phase, Phase::Lacking(_) | Phase::InStep)
+    }
+
+    fn wants_compaction(&self) -> bool {
+        let most = (self.whole_bytes * COMPACTION_FACTOR).clamp(COMPACTION_BYTES_MIN, MIRROR_BYTES_MAX / 2);
+        self.len_bytes > most
+    }
+}
+
+impl Mirrors {
+    /// Of a map in the epoch of this start. Nothing is known of the nodes' mirrors.
+    pub fn new(image: &MapImage) -> Mirrors {
+        let recent = Recent { first: (0, image.version()), ..Recent::default() };
+        Mirrors {
+            start: (image.epoch(), image.nonce()),
+            recent,
+            whole: None,
+            out: None,
+            members: image.members().iter().map(|_| Mirror::default()).collect(),
+            confirmed: 0,
+            due: None,
+        }
+    }
+
+    /// When [`Copies::mirror`] must be called.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    fn look_at(&mut self, at: Time) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// All that was decided is durable: where a node waits for it, a snapshot of that.
+    pub fn at_rest(&mut self, now: Time, image: &MapImage) {
+        if self.wants_whole() {
+            let (at, version) = self.recent.end();
+            debug_assert_eq!(version, image.version(), "all of it is durable");
+            self.whole = Some(Arc::new(Whole { version, at, bytes: encode_snapshot(image) }));
+            self.look_at(now);
+        }
+    }
+
+    /// A node's first link was welcomed: what it tells of its mirror.
+    fn welcomed(&mut self, now: Time, member: usize, link: LinkId, told: Option<MirrorState>) {
+        let Some(mirror) = self.members.get_mut(member) else { return };
+        let whole_bytes = mirror.whole_bytes;
+        *mirror = Mirror { link: Some(link), is_known: told.is_some(), ..Mirror::default() };
+        let Some(told) = told else { return };
+        let is_of_this_start = (told.epoch, told.nonce) == self.start && told.len_bytes > 0;
+        let after = self.recent.after(told.version).filter(|_| is_of_this_start);
+        mirror.phase = match after {
+            Some(at) => {
+                (mirror.at, mirror.version) = (at, told.version);
+                (mirror.len_bytes, mirror.end_bytes) = (told.len_bytes, told.len_bytes);
+                mirror.whole_bytes = if whole_bytes > 0 { whole_bytes } else { told.len_bytes };
+                self.confirmed = self.confirmed.max(told.version);
+                Phase::InStep
+            }
+            None => Phase::Lacking(None),
+        };
+        self.look_at(now);
+    }
+
+    /// A batch is being made durable. `image` has what was decided; it is what the batch leads to if that is its number.
+    pub fn committing(&mut self, batch: &Batch, image: &MapImage) {
+        if !self.members.iter().any(Mirror::is_linked) {
+            // Whoever comes gets a snapshot.
+            self.out = None;
+            return self.recent.begin_anew(batch.number);
+        }
+        let is_all = batch.number == image.version() && self.wants_whole();
+        let whole = is_all.then(|| encode_snapshot(image));
+        self.out = Some((batch.clone(), whole));
+    }
+
+    /// The batch is durable, or is not.
+    pub fn committed(&mut self, now: Time, is_durable: bool) {
+        let Some((batch, whole)) = self.out.take().filter(|_| is_durable) else { return };
+        if batch.is_whole {
+            self.recent.begin_anew(batch.number);
+        } else {
+            self.recent.push(&batch.bytes, batch.number);
+        }
+        let end = self.recent.end().0;
+        for mirror in self.members.iter_mut().filter(|mirror| matches!(mirror.phase, Phase::InStep)) {
+            if mirror.at < self.recent.first.0 {
+                mirror.phase = Phase::Lacking(None);
+            }
+        }
+        if let Some(bytes) = whole {
+            self.whole = Some(Arc::new(Whole { version: batch.number, at: end, bytes }));
+        }
+        self.look_at(now);
+    }
+
+    /// Whether a node waits for a snapshot, and the last one is too old.
+    fn wants_whole(&self) -> bool {
+        self.members
+            .iter()
+            .any(|mirror| matches!(mirror.phase, Phase::Lacking(None)) && self.whole_for(mirror).is_none())
+    }
+
+    /// The last snapshot, if it is not older than what a mirror has, and the changes behind it are kept.
+    fn whole_for(&self, mirror: &Mirror) -> Option<Arc<Whole>> {
+        let is_of_use = |whole: &&Arc<Whole>| whole.at >= self.recent.first.0 && whole.version >= mirror.version;
+        self.whole.as_ref().filter(is_of_use).cloned()
+    }
+
+    /// Whether a mirror may be made anew to make it shorter: meanwhile decisions wait for others.
+    fn may_compact(&self, member: usize) -> bool {
+        let others =
+            || self.members.iter().enumerate().filter(|(other, _)| *other != member).map(|(_, mirror)| &mirror.phase);
+        others().all(|phase| !matches!(phase, Phase::Lacking(_)))
+            && others().any(|phase| matches!(phase, Phase::InStep))
+    }
+
+    /// The version that mirrors have, as far as decisions wait for that: all that are in step have it, and one at least. `is_out` says which
+    /// members do not count, `is_linked` which are there. If none is there that keeps a mirror, but others are, decisions do without; if nobody
+    /// is there, they wait.
+    pub fn reached(&self, is_out: impl Fn(u16) -> bool, is_linked: impl Fn(u16) -> bool) -> u64 {
+        let keeps = |mirror: &Mirror| mirror.is_known && !matches!(mirror.phase, Phase::Failed(_));
+        let all = || (0..).zip(&self.members);
+        let keep = || all().filter(|(member, mirror)| keeps(mirror) && !is_out(*member));
+        let are_others = || all().any(|(member, mirror)| !keeps(mirror) && is_linked(member));
+        let is_any = keep().any(|(member, _)| is_linked(member)) || keep().next().is_some() && !are_others();
+        if !is_any || planted::is(Bug::MirrorNotAwaited) {
+            return u64::MAX;
+        }
+        let in_step = keep().filter(|(_, mirror)| matches!(mirror.phase, Phase::InStep));
+        in_step.map(|(_, mirror)| mirror.version).min().unwrap_or(u64::MAX).min(self.confirmed)
+    }
+
+    /// How many nodes have a mirror that lacks nothing but the last changes.
+    pub fn in_step(&self) -> usize {
+        self.members.iter().filter(|mirror| matches!(mirror.phase, Phase::InStep)).count()
+    }
+
+    /// Members in step that have not answered a frame, and since when.
+    pub fn unanswered(&self) -> impl Iterator<Item = (u16, Time)> + '_ {
+        let awaited = |mirror: &Mirror| matches!(mirror.phase, Phase::InStep | Phase::Lacking(_));
+        let members = (0..).zip(&self.members).filter(move |(_, mirror)| awaited(mirror));
+        members.filter_map(|(member, mirror)| Some((member, mirror.out?.since)))
+    }
+
+    /// The next frame for a member, if it needs one now.
+    fn next(&mut self, now: Time, member: usize, wanted: u64) -> Option<(LinkId, PutMirror, Vec<u8>)> {
+        let (start, end_at) = (self.start, self.recent.end().0);
+        let state = |version, len_bytes| MirrorState { epoch: start.0, nonce: start.1, version, len_bytes };
+        let may_compact = self.may_compact(member);
+        let whole = self.whole_for(self.members.get(member)?);
+        let mirror = self.members.get_mut(member).filter(|mirror| mirror.out.is_none())?;
+        let link = mirror.link?;
+        if matches!(mirror.phase, Phase::Failed(until) if now >= until)
+            || matches!(mirror.phase, Phase::InStep if may_compact && mirror.wants_compaction())
+        {
+            mirror.phase = Phase::Lacking(None);
+        }
+        if let Phase::Lacking(part @ None) = &mut mirror.phase {
+            *part = whole.map(|whole| (whole, 0));
+        }
+        let (put, at, bytes) = match &mirror.phase {
+            Phase::Lacking(Some((whole, from))) => {
+                let to = whole.bytes.len().min(from + MIRROR_FRAME_BYTES_MAX);
+                let is_last = to == whole.bytes.len();
+                let state = state(whole.version, whole.bytes.len() as u64);
+                let put = PutMirror { offset_bytes: *from as u64, is_new: true, is_last, is_durable: is_last, state };
+                (put, whole.at, whole.bytes[*from..to].to_vec())
+            }
+            Phase::InStep if mirror.at < end_at => {
+                let late_at = *mirror.lacks_since.get_or_insert(now) + LAZY;
+                let is_much = end_at - mirror.at >= MIRROR_FRAME_BYTES_MAX as u64;
+                if mirror.version >= wanted && now < late_at && !is_much {
+                    self.due = Some(self.due.map_or(late_at, |due| due.min(late_at)));
+                    return None;
+                }
+                let (bytes, whole_to) = self.recent.part(mirror.at);
+                let (version, len_bytes) = match whole_to {
+                    Some((to, version)) => (version, mirror.end_bytes + to - mirror.at),
+                    None => (mirror.version, mirror.len_bytes),
+                };
+                let (is_new, is_last, is_durable) = (false, false, mirror.version < wanted);
+                let state = state(version, len_bytes);
+                let put = PutMirror { offset_bytes: mirror.end_bytes, is_new, is_last, is_durable, state };
+                (put, mirror.at + bytes.len() as u64, bytes)
+            }
+            Phase::InStep | Phase::Lacking(None) | Phase::Absent | Phase::Failed(_) => return None,
+        };
+        (mirror.out, mirror.lacks_since) = (Some(Out { put, at, bytes: bytes.len(), since: now }), None);
+        Some((link, put, bytes))
+    }
+
+    /// A node has answered a frame. False if there was none that it could have answered.
+    fn answered(&mut self, now: Time, member: usize, answer: MirrorPut) -> bool {
+        let Some(mirror) = self.members.get_mut(member) else { return false };
+        let Some(Out { put, at, bytes, .. }) = mirror.out.take().filter(|out| out.put.state == answer.state) else {
+            return false;
+        };
+        if !answer.is_kept {
+            mirror.phase = Phase::Failed(now + RETRY_AFTER);
+            self.look_at(now + RETRY_AFTER);
+            return true;
+        }
+        match &mut mirror.phase {
+            Phase::Lacking(Some((_, from))) if put.is_new && !put.is_last => *from += bytes,
+            Phase::Lacking(Some(_)) if put.is_new => {
+                (mirror.version, mirror.at) = (put.state.version, at);
+                let len_bytes = put.state.len_bytes;
+                (mirror.end_bytes, mirror.len_bytes, mirror.whole_bytes) = (len_bytes, len_bytes, len_bytes);
+                // While it was sent, more may have come than is kept: it needs another.
+                let is_enough = at >= self.recent.first.0;
+                mirror.phase = if is_enough { Phase::InStep } else { Phase::Lacking(None) };
+            }
+            Phase::InStep if !put.is_new => {
+                (mirror.version, mirror.at) = (put.state.version, at);
+                (mirror.end_bytes, mirror.len_bytes) = (put.offset_bytes + bytes as u64, put.state.len_bytes);
+            }
+            // What was sent before it fell out of step, or was given up.
+            Phase::Lacking(_) | Phase::InStep | Phase::Absent | Phase::Failed(_) => {}
+        }
+        if matches!(mirror.phase, Phase::InStep) {
+            self.confirmed = self.confirmed.max(mirror.version);
+        }
+        let needs_whole = |mirror: &Mirror| matches!(mirror.phase, Phase::Lacking(_));
+        if !self.members.iter().any(needs_whole) {
+            self.whole = None;
+        }
+        self.look_at(now);
+        true
+    }
+}
+
+impl Copies {
+    /// What a node's welcome tells of its mirror.
+    pub(super) fn mirror_welcomed(&mut self, cx: &mut Cx<'_>, member: u16, link: LinkId, told: Option<MirrorState>) {
+        self.mirrors.welcomed(cx.now, usize::from(member), link, told);
+    }
+
+    /// A node was linked over another link than its first: that tells only whether it keeps a mirror.
+    pub(super) fn mirror_known(&mut self, member: u16, is_known: bool) {
+        if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)) {
+            mirror.is_known = is_known;
+        }
+    }
+
+    /// Members that leave a mirror unanswered for which a decision waits, while others are there: it is not waited for any more. Whether they
+    /// are put out is judged by what clients want of them.
+    pub(super) fn give_up_mirrors(&mut self, cx: &mut Cx<'_>, late: &[u16]) {
+        for &member in late {
+            if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)) {
+                mirror.phase = Phase::Failed(cx.now + RETRY_AFTER);
+                self.mirrors.look_at(cx.now + RETRY_AFTER);
+            }
+        }
+        self.take_effect(cx);
+    }
+
+    /// A link was lost. What its node has of a mirror is told by its next welcome.
+    pub(super) fn mirror_lost(&mut self, cx: &mut Cx<'_>, member: u16, link: LinkId) {
+        if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)).filter(|m| m.link == Some(link)) {
+            *mirror = Mirror { is_known: mirror.is_known, whole_bytes: mirror.whole_bytes, ..Mirror::default() };
+            self.take_effect(cx);
+        }
+    }
+
+    /// A node has answered a frame. False if it answers what was not sent.
+    pub(super) fn mirror_put(&mut self, cx: &mut Cx<'_>, member: u16, answer: MirrorPut) -> bool {
+        if !self.mirrors.answered(cx.now, usize::from(member), answer) {
+            return false;
+        }
+        if !answer.is_kept {
+            let text = "it cannot keep a mirror of the volume's map; is its disk full?".to_string();
+            cx.tell(Event::NodeWarning(cx.name(member), text));
+        }
+        self.take_effect(cx);
+        true
+    }
+
+    /// Sends mirrors what they lack. Call it when [`Mirrors::due`] says so.
+    pub(super) fn mirror(&mut self, cx: &mut Cx<'_>) {
+        self.mirrors.due = None;
+        if self.deposed.is_some() {
+            return;
+        }
+        let wanted = self.log.awaited();
+        for member in 0..self.members.len() {
+            if let Some((link, put, bytes)) = self.mirrors.next(cx.now, member, wanted) {
+                debug_assert_eq!(cx.links[link].state, State::Ready, "else it was lost");
+                cx.mirrored.push((link, put, bytes));
+            }
+        }
+        if self.log.is_busy() {
+            self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Mirrors of the map of a volume with copies: what nodes are given, and which decisions wait for it.
+
+use std::time::Duration;
+
+use crate::testing::{
+    GatewayBed, NodeBed, Reads, bytes_of, frames, gateway_config, hello, node_config, volume, welcome,
+};
+use flashmob_core::copies::{Found, MapImage, Member, RecoverError, mirror_state, recover};
+use flashmob_core::gateway::{Action, CopiesSpec, LinkId, ReplaceError, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig};
+use flashmob_core::op::Op;
+use flashmob_core::wire::frame::FrameKind;
+use flashmob_core::wire::hello::{Charge, Hello, Welcome};
+use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
+
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A map of four chunks with a copy on two of three nodes.
+fn map() -> MapImage {
+    let member = |n: u8| Member {
+        extent_id: [n; 16],
+        boot_id: Some([n; 16]),
+        seen: None,
+        size_bytes: 3 * CHUNK_BYTES,
+        domain: format!("node{n}"),
+    };
+    MapImage::new([9; 16], CHUNK_BYTES, 2, (1..4).map(member).collect()).unwrap()
+}
+
+/// A gateway, and the mirrors of its nodes.
+struct Bed {
+    gateway: GatewayBed,
+    mirrors: [Vec<u8>; 3],
+    new: [Vec<u8>; 3],
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let spec = VolumeSpec {
+            layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
+            links: 1,
+            copies: Some(Box::new(CopiesSpec::new(map()))),
+            ..volume(&[3 * CHUNK_BYTES; 3])
+        };
+        Bed { gateway: GatewayBed::new(gateway_config(spec)), mirrors: Default::default(), new: Default::default() }
+    }
+
+    /// A node is linked. It keeps a mirror, unless it is of an earlier version.
+    fn link(&mut self, node: usize, keeps_mirror: bool) {
+        let id = [node as u8 + 1; 16];
+        let mirror =
+            keeps_mirror.then(|| mirror_state(&self.mirrors[node]).map(|(_, state)| state).unwrap_or_default());
+        self.gateway.link(node, &Welcome { extent_id: id, boot_id: id, mirror, ..welcome(3 * CHUNK_BYTES) });
+    }
+
+    /// Time passes, and what is decided is in the map's file. Nodes answer nothing.
+    fn commit(&mut self) {
+        for _ in 0..4 {
+            self.gateway.pass(Duration::from_millis(20));
+            for action in self.gateway.actions() {
+                if let Action::Commit { volume, number, .. } = action {
+                    self.gateway.gateway.committed(self.gateway.now, volume, number, Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Bytes for a node's mirror that it has not answered.
+    fn wanted(&mut self, node: usize) -> Vec<(PutMirror, Vec<u8>)> {
+        let out = self.gateway.gateway.link_out(LinkId(node)).take_all();
+        let of_mirror = frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::PutMirror);
+        of_mirror.map(|f| (PutMirror::decode(&f.meta, f.payload.len()).unwrap(), f.payload)).collect()
+    }
+
+    /// A node stores what it is given, or fails to. Returns how many frames that were.
+    fn store(&mut self, node: usize, is_kept: bool) -> usize {
+        let wanted = self.wanted(node);
+        for (put, bytes) in &wanted {
+            let file = if put.is_new { &mut self.new[node] } else { &mut self.mirrors[node] };
+            file.truncate(put.offset_bytes as usize);
+            assert_eq!(file.len() as u64, put.offset_bytes, "no gap");
+            file.extend(bytes);
+            if put.is_last {
+                self.mirrors[node] = std::mem::take(&mut self.new[node]);
+            }
+            let answer = bytes_of(|out| MirrorPut { state: put.state, is_kept }.encode(out));
+            self.gateway.gateway.link_rx(LinkId(node)).extend(&answer);
+            self.gateway.gateway.process_link(self.gateway.now, LinkId(node));
+        }
+        wanted.len()
+    }
+
+    fn store_all(&mut self) {
+        for _ in 0..6 {
+            self.commit();
+            for node in 0..3 {
+                self.store(node, true);
+            }
+        }
+    }
+
+    fn in_step(&self) -> usize {
+        self.gateway.gateway.copies_status(self.gateway.now, 0).unwrap().mirrors
+    }
+
+    /// How many decisions are durable, and how many there are.
+    fn decisions(&self) -> (u64, u64) {
+        self.gateway.gateway.copies_status(self.gateway.now, 0).unwrap().decisions
+    }
+
+    /// Its node is lost, and another is there with an empty extent: the decision to take that waits for mirrors.
+    fn replace(&mut self, node: usize) -> Result<(), ReplaceError> {
+        self.gateway.gateway.link_closed(self.gateway.now, LinkId(node), "gone");
+        self.gateway.pass(Duration::from_secs(2));
+        self.gateway.link(node, &Welcome { extent_id: [77; 16], boot_id: [7; 16], ..welcome(3 * CHUNK_BYTES) });
+        self.gateway.gateway.replace_extent(self.gateway.now, 0, node, None).map(drop)
+    }
+}
+
+#[test]
+fn nodes_get_what_the_map_has() {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, true));
+    bed.store_all();
+    assert_eq!(bed.in_step(), 3);
+    let client = bed.gateway.gateway.native_opened(0).unwrap();
+    bed.gateway.submit(client, Op::Write, 0, 4096);
+    bed.commit();
+    let version = bed.decisions().1;
+    assert_eq!(bed.decisions().0, version, "a chunk that is opened waits for no mirror");
+    bed.gateway.pass(Duration::from_millis(1100));
+    (0..3).for_each(|node| assert!(bed.store(node, true) > 0));
+    for mirror in &bed.mirrors {
+        assert_eq!(mirror_state(mirror).map(|(id, state)| (id, state.version)), Some(([9; 16], version)));
+    }
+}
+
+#[test]
+fn decisions_that_matter_wait_for_the_mirrors() {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, true));
+    bed.store_all();
+    let (durable, _) = bed.decisions();
+    bed.replace(2).unwrap();
+    bed.commit();
+    assert!(bed.decisions().0 < bed.decisions().1, "the map's file alone has it");
+    assert!(bed.store(0, true) > 0);
+    bed.commit();
+    assert!(bed.decisions().0 < bed.decisions().1, "one mirror of two has it");
+    assert!(bed.store(1, true) > 0);
+    bed.commit();
+    assert!(bed.decisions().0 > durable, "both have it");
+    assert_eq!(bed.decisions().0, bed.decisions().1);
+}
+
+#[test]
+fn a_node_that_leaves_or_cannot_store_is_not_waited_for() {
+    for is_kept in [None, Some(false)] {
+        let mut bed = Bed::new();
+        (0..3).for_each(|node| bed.link(node, true));
+        bed.store_all();
+        bed.replace(2).unwrap();
+        bed.commit();
+        assert!(bed.store(0, true) > 0);
+        match is_kept {
+            Some(is_kept) => assert!(bed.store(1, is_kept) > 0),
+            None => bed.gateway.gateway.link_closed(bed.gateway.now, LinkId(1), "gone"),
+        }
+        bed.commit();
+        assert_eq!(bed.decisions().0, bed.decisions().1, "{is_kept:?}");
+    }
+}
+
+#[test]
+fn nodes_of_earlier_versions_keep_none_and_nothing_waits() {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, false));
+    bed.store_all();
+    bed.replace(2).unwrap();
+    bed.commit();
+    assert_eq!((bed.in_step(), bed.decisions().0), (0, bed.decisions().1));
+    assert!((0..3).all(|node| bed.wanted(node).is_empty()));
+}
+
+#[test]
+fn a_node_that_returns_gets_only_what_it_lacks() {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, true));
+    bed.store_all();
+    bed.gateway.gateway.link_closed(bed.gateway.now, LinkId(1), "gone");
+    let client = bed.gateway.gateway.native_opened(0).unwrap();
+    bed.gateway.submit(client, Op::Write, 0, 4096);
+    bed.commit();
+    bed.gateway.pass(Duration::from_secs(2));
+    bed.link(1, true);
+    bed.commit();
+    bed.gateway.pass(Duration::from_millis(1100));
+    let wanted = bed.wanted(1);
+    assert!(!wanted.is_empty() && wanted.iter().all(|(put, _)| !put.is_new));
+    // One with a mirror of an earlier start gets a new one.
+    bed.gateway.gateway.link_closed(bed.gateway.now, LinkId(0), "gone");
+    bed.gateway.pass(Duration::from_secs(2));
+    let mirror = Some(MirrorState { epoch: 1, nonce: 1, version: 1, len_bytes: 400 });
+    bed.gateway.link(0, &Welcome { extent_id: [1; 16], boot_id: [1; 16], mirror, ..welcome(3 * CHUNK_BYTES) });
+    bed.commit();
+    let wanted = bed.wanted(0);
+    assert!(wanted.first().is_some_and(|(put, _)| put.is_new && put.offset_bytes == 0));
+}
+
+#[test]
+fn an_answer_to_what_was_not_sent_ends_the_link() {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, true));
+    bed.store_all();
+    bed.gateway.actions();
+    let answer = MirrorPut { state: MirrorState::default(), is_kept: true };
+    bed.gateway.gateway.link_rx(LinkId(0)).extend(&bytes_of(|out| answer.encode(out)));
+    bed.gateway.gateway.process_link(bed.gateway.now, LinkId(0));
+    assert!(bed.gateway.actions().iter().any(|action| matches!(action, Action::Disconnect(LinkId(0)))));
+}
+
+#[test]
+fn a_node_hands_its_mirror_to_the_shell_one_operation_at_a_time() {
+    let config = NodeConfig { keeps_mirror: true, ..node_config(1 << 20) };
+    let charge = Charge { map_id: [9; 16], epoch: 4, nonce: 5, version: 6 };
+    let greeting = Hello { keeps_mirror: true, charge: Some(charge), ..hello() };
+    let mut bed = NodeBed::greeted(config, Reads::Hit, &greeting);
+    let (state, link) = (MirrorState { epoch: 4, nonce: 5, version: 6, len_bytes: 3 }, bed.link);
+    let put = PutMirror { offset_bytes: 0, is_new: true, is_last: true, is_durable: true, state };
+    bed.receive(link, &bytes_of(|out| put.encode(out, b"map")));
+    let ops = std::mem::take(bed.node.mirror_ops());
+    assert_eq!(ops, [MirrorOp::Put { link, put, bytes: b"map".to_vec() }]);
+    // Another link of that gateway is welcomed once that is over.
+    let again = bed.open_link(&Hello { attempt: 2, ..greeting.clone() });
+    assert!(bed.sent(again).is_empty());
+    bed.node.mirror_done(MirrorDone::Put { link, put, is_kept: true });
+    let sent = bed.sent(again);
+    let welcome = Welcome::decode(&sent[0].meta).unwrap();
+    assert_eq!(welcome.mirror, Some(state), "it tells what it has");
+    // A second one before the first is answered is refused.
+    bed.closed();
+    bed.receive(again, &bytes_of(|out| put.encode(out, b"map")));
+    bed.receive(again, &bytes_of(|out| put.encode(out, b"map")));
+    assert!(bed.closed().is_some_and(|reason| reason.contains("order of bytes for the mirror")));
+}
+
+#[test]
+fn a_mirror_is_recalled_in_the_place_of_a_hello() {
+    let config = NodeConfig { keeps_mirror: true, ..node_config(1 << 20) };
+    let mut bed = NodeBed::new(config, Reads::Hit);
+    let link = bed.node.link_opened();
+    for offset_bytes in [0, 7] {
+        bed.receive(link, &bytes_of(|out| Recall { offset_bytes }.encode(out)));
+        assert_eq!(std::mem::take(bed.node.mirror_ops()), [MirrorOp::Recall { link, offset_bytes }]);
+        let (extent_id, volume) = ([1; 16], Some(("v".to_string(), 0)));
+        let recalled = Recalled { extent_id, size_bytes: 1 << 20, mirror_bytes: 9, volume, charge: None };
+        bed.node.mirror_done(MirrorDone::Recalled { link, recalled: recalled.clone(), bytes: b"m".to_vec() });
+        let sent = bed.sent(link);
+        assert_eq!(Recalled::decode(&sent[0].meta, 1), Ok(recalled));
+    }
+    let mut earlier = NodeBed::new(node_config(1 << 20), Reads::Hit);
+    let link = earlier.node.link_opened();
+    earlier.receive(link, &bytes_of(|out| Recall { offset_bytes: 0 }.encode(out)));
+    assert!(earlier.closed().is_some(), "one that keeps none");
+}
+
+#[test]
+fn the_latest_mirror_is_recovered_with_all_chunks_open() {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, true));
+    bed.store_all();
+    let older = bed.mirrors.clone();
+    let client = bed.gateway.gateway.native_opened(0).unwrap();
+    bed.gateway.submit(client, Op::Write, 0, 4096);
+    bed.commit();
+    bed.gateway.pass(Duration::from_millis(1100));
+    bed.store(1, true);
+    let latest = mirror_state(&bed.mirrors[1]).unwrap().1;
+    let charge = Some(Charge { map_id: [9; 16], epoch: 3, nonce: 4, version: latest.version + 5 });
+    let found = |mirrors: [&'static [u8]; 3]| -> Vec<Found<'static>> {
+        let of = (1..4).zip(mirrors);
+        of.map(|(n, mirror)| Found { extent_id: [n; 16], charge, mirror }).collect()
+    };
+    let leaked = |bytes: &Vec<u8>| -> &'static [u8] { Vec::leak(bytes.clone()) };
+    let (old, new) = (leaked(&older[0]), leaked(&bed.mirrors[1]));
+    let recovered = recover(&found([old, new, &[]]), 1000).unwrap();
+    assert_eq!((recovered.from, recovered.of), (1, (latest.epoch, latest.version)));
+    assert_eq!(recovered.mirrors[2], None);
+    let image = &recovered.image;
+    assert!((0..image.chunks()).all(|chunk| image.marks(chunk).is_open));
+    assert!(image.epoch() > 3 + 1000 && image.version() > latest.version + 5 + 1000);
+    assert_eq!((recovered.missing, recovered.without_copy, recovered.with_fewer), (vec![], vec![], 0));
+    // Without a node its chunks have fewer copies; without two some have none.
+    let one = recover(&found([old, new, &[]])[..2], 1).unwrap();
+    assert_eq!((one.missing, one.without_copy), (vec![2], vec![]));
+    assert!(one.with_fewer > 0);
+    let two = recover(&found([old, new, &[]])[1..2], 1).unwrap();
+    assert_eq!(two.missing, [0, 2]);
+    assert!(!two.without_copy.is_empty());
+}
+
+#[test]
+fn what_cannot_be_recovered_says_why() {
+    let of = |extent: u8, mirror| Found { extent_id: [extent; 16], charge: None, mirror };
+    let mirror = |id: u8| {
+        let member =
+            Member { extent_id: [1; 16], boot_id: None, seen: None, size_bytes: 4096, domain: "d".to_string() };
+        flashmob_core::copies::encode_snapshot(&MapImage::new([id; 16], 4096, 1, vec![member]).unwrap())
+    };
+    let (a, b) = (mirror(1), mirror(2));
+    assert_eq!(recover(&[], 1), Err(RecoverError::NoMirror));
+    assert_eq!(recover(&[of(1, &a[1..]), of(2, &[])], 1), Err(RecoverError::NoMirror));
+    assert!(matches!(recover(&[of(1, &a), of(2, &b)], 1), Err(RecoverError::OtherMap(..))));
+    assert!(matches!(recover(&[of(1, &a), of(1, &a)], 1), Err(RecoverError::Twice(_))));
+    assert!(recover(&[of(1, &a)], u64::MAX).is_err(), "the numbers are used up");
+}

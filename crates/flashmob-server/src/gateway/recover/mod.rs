@@ -1,0 +1,146 @@
+//! Recovers the map of a volume with copies from the mirrors that its nodes keep, when the gateway's disk is lost.
+
+mod recall;
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use flashmob_core::copies::{Found, Record, Recovered, encode_batch, recover};
+
+use super::identity::home_of;
+use super::map_file::MapFile;
+use super::maps::{check, map_path};
+use crate::config::{Config, NodeSource, VolumeConfig};
+use crate::store::ExtentId;
+use recall::{Told, ask};
+
+/// A map that was recovered and is not written yet.
+#[derive(Debug)]
+pub struct Recovery {
+    /// Where it belongs.
+    pub path: PathBuf,
+    /// The map, and what is not known of it.
+    pub recovered: Recovered,
+    /// The nodes, in the order of the configuration.
+    pub nodes: Vec<NodeFound>,
+}
+
+/// A node, as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFound {
+    /// Its address, or its path.
+    pub name: String,
+    /// Its extent, and epoch and version of its mirror; or why it is not known.
+    pub found: Result<(ExtentId, Option<(u64, u64)>), String>,
+}
+
+impl Recovery {
+    /// Asks the nodes of a volume, and recovers its map. Nothing is changed.
+    pub fn look(config: &Config, config_path: &Path, volume: &str) -> anyhow::Result<Recovery> {
+        let names = || config.volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>().join(", ");
+        let found = config.volumes.iter().find(|candidate| candidate.name == volume);
+        let volume = found.with_context(|| format!("there is no volume '{volume}'; there are: {}", names()))?;
+        let copies = volume.copies.as_ref().with_context(|| {
+            format!("volume '{}' has no copies, and no map; its gateway needs the configuration alone", volume.name)
+        })?;
+        let path = map_path(config_path, volume);
+        anyhow::ensure!(
+            std::fs::symlink_metadata(&path).is_err(),
+            "{} exists. If it is the volume's map, start the gateway; if it is damaged, or was made by a gateway that did not find \
+             the volume's map, move it away",
+            path.display()
+        );
+        let told = ask_all(volume);
+        check_places(volume, &told)?;
+        let known: Vec<&Told> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
+        let of_nodes: Vec<Found<'_>> = known
+            .iter()
+            .map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror })
+            .collect();
+        let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let recovered = recover(&of_nodes, moment)?;
+        check(volume, copies, &recovered.image).context("the recovered map does not fit the configuration")?;
+        check_members(&told, &recovered)?;
+        let mut mirrors = recovered.mirrors.iter();
+        let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
+            name: name_of(&node.source),
+            found: match told {
+                Ok(told) => Ok((ExtentId(told.extent_id), mirrors.next().copied().flatten())),
+                Err(error) => Err(error.clone()),
+            },
+        });
+        let nodes = nodes.collect();
+        Ok(Recovery { path, recovered, nodes })
+    }
+
+    /// Writes the map. It is durable when this returns. The gateway that is started then has it.
+    pub fn write(self) -> anyhow::Result<PathBuf> {
+        let image = self.recovered.image;
+        let mut file = MapFile::create(&self.path, &image)?;
+        // It is at home here from now on.
+        let (mut batch, home) = (Vec::new(), home_of(file.path()));
+        encode_batch(&mut batch, image.version() + 1, &[Record::Home { home }])?;
+        file.append(&batch).inspect_err(|_| {
+            // The next attempt makes another.
+            let _ = std::fs::remove_file(&self.path);
+        })?;
+        Ok(file.path().to_path_buf())
+    }
+}
+
+/// What each node says, or why it says nothing. All are asked at once.
+fn ask_all(volume: &VolumeConfig) -> Vec<Result<Told, String>> {
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(|| ask(&node.source))).collect();
+        let told = asked.into_iter().map(|asked| match asked.join() {
+            Ok(told) => told.map_err(|error| format!("{error:#}")),
+            // It was reported on standard error.
+            Err(_) => Err("internal error".to_string()),
+        });
+        told.collect()
+    })
+}
+
+/// Refuses nodes that belong elsewhere.
+fn check_places(volume: &VolumeConfig, told: &[Result<Told, String>]) -> anyhow::Result<()> {
+    for (number, (node, told)) in volume.nodes.iter().zip(told).enumerate() {
+        let Ok(Told { volume: Some((volume_id, place)), .. }) = told else { continue };
+        let name = name_of(&node.source);
+        if *volume_id != volume.id {
+            bail!(
+                "node {number} ({name}) has an extent of volume '{volume_id}', and the configuration says '{}'; correct its address, \
+                 or the volume's name or id",
+                volume.id
+            );
+        }
+        if *place as usize != number {
+            bail!(
+                "node {number} ({name}) is node {place} of the volume: the nodes are not in the order that they had; correct the \
+                 configuration"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an extent in a place where the map has another.
+fn check_members(told: &[Result<Told, String>], recovered: &Recovered) -> anyhow::Result<()> {
+    for (number, told) in told.iter().enumerate() {
+        let Ok(told) = told else { continue };
+        let place = recovered.image.members().iter().position(|member| member.extent_id == told.extent_id);
+        if let Some(place) = place.filter(|place| *place != number) {
+            bail!(
+                "the extent of node {number} is that of node {place} in the map; correct the order of the nodes in the configuration"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn name_of(source: &NodeSource) -> String {
+    match source {
+        NodeSource::Remote { address } => address.clone(),
+        NodeSource::Local { path, .. } => path.display().to_string(),
+    }
+}

@@ -1,0 +1,219 @@
+//! `flashmob volume recover`: the map of a volume with copies is made again from its nodes, when the gateway's disk is lost.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use flashmob_server::config::Config;
+use flashmob_server::gateway::recover::Recovery;
+use flashmob_text::{Side, Table};
+use serde::Serialize;
+
+use crate::commands::status::units::printable;
+use crate::commands::tell::Form;
+
+/// The most chunks that are listed in a sentence.
+const LISTED_MAX: usize = 10;
+const SIDES: [Side; 4] = [Side::Right, Side::Left, Side::Left, Side::Left];
+const WIDTH: usize = 120;
+
+/// Make the map of a volume again from its nodes, when the disk of its gateway is lost.
+///
+/// The map says where each chunk lies and which copies can be trusted. Nodes keep a mirror of it beside their extents.
+/// This command asks all nodes, takes the latest mirror, and writes the map beside the configuration. The gateway that is
+/// started then compares all copies. No gateway of the volume may run.
+///
+/// If a node or its mirror is missing, nothing is written without --accept-loss: only that node may know that another copy
+/// fell behind.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: the gateway's disk is lost, and another machine takes its place:
+  flashmob volume recover cluster.toml pool --dry-run     # what is found, and what would be lost; nothing is written
+  flashmob volume recover cluster.toml pool
+  flashmob gateway --config cluster.toml
+
+The configuration has the volume's name and its nodes in the order that they had; addresses may have changed.
+The exit status of --dry-run is 1 if --accept-loss would be needed.")]
+pub struct RecoverArgs {
+    /// The gateway's configuration file. The map is written beside it.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The volume.
+    #[arg(value_name = "VOLUME")]
+    volume: String,
+    /// Tell what would be recovered, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Recover although nodes are missing.
+    #[arg(long)]
+    accept_loss: bool,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    yes: bool,
+    /// Output format: a table, or JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+/// What `--output json` writes.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// The map's file.
+    path: PathBuf,
+    /// Whether it was written.
+    is_written: bool,
+    /// The node whose mirror is the latest.
+    from_node: usize,
+    /// Epoch and version of that mirror.
+    epoch: u64,
+    version: u64,
+    chunks: u32,
+    /// Nodes that were not found.
+    missing_nodes: Vec<u16>,
+    /// Nodes that were found without a mirror that can be read.
+    nodes_without_mirror: Vec<u16>,
+    /// Chunks without a current copy on the nodes that were found.
+    chunks_without_copy: Vec<u32>,
+    /// Other chunks with fewer copies there than the volume is to have.
+    chunks_with_fewer: u32,
+    nodes: Vec<NodeReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeReport {
+    name: String,
+    /// Its extent; none if it was not found.
+    extent: Option<String>,
+    /// Epoch and version of its mirror, if it has one.
+    epoch: Option<u64>,
+    version: Option<u64>,
+    /// Why it was not found.
+    error: Option<String>,
+}
+
+pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
+    let config = Config::load(&args.config)?;
+    let recovery = Recovery::look(&config, &args.config, &args.volume)?;
+    let mut report = Report::of(&recovery);
+    let mut out = io::stdout();
+    if args.output == Form::Table {
+        report.lines().into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty();
+    let needs_accepting = !is_all_known && !args.accept_loss;
+    if !args.dry_run {
+        anyhow::ensure!(
+            !needs_accepting,
+            "nodes or their mirrors are missing: bring them back, or give up what only they know with --accept-loss"
+        );
+        confirm(args)?;
+        report.path = recovery.write()?;
+        report.is_written = true;
+    }
+    match args.output {
+        Form::Json => writeln!(out, "{}", serde_json::to_string(&report)?)?,
+        Form::Table if report.is_written => {
+            writeln!(out, "{} is written; start the gateway: it compares all copies", report.path.display())?;
+        }
+        Form::Table => writeln!(out, "nothing is written")?,
+    }
+    if args.dry_run && needs_accepting {
+        bail!("nodes or their mirrors are missing; without them --accept-loss is needed");
+    }
+    Ok(())
+}
+
+impl Report {
+    fn of(recovery: &Recovery) -> Report {
+        let Recovery { path, recovered, nodes } = recovery;
+        let (epoch, version) = recovered.of;
+        // Of the nodes that were found, in their order.
+        let mut found = nodes.iter().enumerate().filter(|(_, node)| node.found.is_ok());
+        let nodes = nodes.iter().map(|node| {
+            let known = node.found.as_ref().ok();
+            let mirror = known.and_then(|(_, mirror)| *mirror);
+            NodeReport {
+                name: node.name.clone(),
+                extent: known.map(|(extent, _)| extent.to_string()),
+                epoch: mirror.map(|(epoch, _)| epoch),
+                version: mirror.map(|(_, version)| version),
+                error: node.found.as_ref().err().cloned(),
+            }
+        });
+        Report {
+            path: path.clone(),
+            is_written: false,
+            from_node: found.nth(recovered.from).map_or(0, |(number, _)| number),
+            epoch,
+            version,
+            chunks: recovered.image.chunks(),
+            missing_nodes: recovered.missing.clone(),
+            nodes_without_mirror: recovered.without_mirror.clone(),
+            chunks_without_copy: recovered.without_copy.clone(),
+            chunks_with_fewer: recovered.with_fewer,
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// What was found, for people.
+    fn lines(&self) -> Vec<String> {
+        let mut table = Table::new(&SIDES);
+        table.plain(["", "node", "extent", "mirror of the map"]);
+        for (number, node) in self.nodes.iter().enumerate() {
+            let mirror = match (&node.error, node.epoch, node.version) {
+                (Some(error), ..) => format!("not found: {}", printable(error)),
+                (None, Some(epoch), Some(version)) => format!("epoch {epoch}, version {version}"),
+                _ => "none".to_string(),
+            };
+            let extent = node.extent.clone().unwrap_or_default();
+            table.plain([number.to_string(), printable(&node.name), extent, mirror]);
+        }
+        let mut lines = table.lines(WIDTH, false);
+        lines.push(format!("the latest mirror is that of node {}; the map has {} chunks", self.from_node, self.chunks));
+        if !self.missing_nodes.is_empty() {
+            let missing: Vec<String> = self.missing_nodes.iter().map(u16::to_string).collect();
+            lines.push(format!(
+                "missing: the extents of nodes {}. What was decided last may be known only there: that other copies lack changes",
+                missing.join(", ")
+            ));
+        }
+        if !self.nodes_without_mirror.is_empty() {
+            let without: Vec<String> = self.nodes_without_mirror.iter().map(u16::to_string).collect();
+            lines.push(format!(
+                "nodes {} have no mirror that can be read: the same is true of them",
+                without.join(", ")
+            ));
+        }
+        let without = &self.chunks_without_copy;
+        if !without.is_empty() {
+            let listed: Vec<String> = without.iter().take(LISTED_MAX).map(u32::to_string).collect();
+            let more = if without.len() > LISTED_MAX { ", ..." } else { "" };
+            lines.push(format!(
+                "{} chunks have no current copy on the nodes that were found, and cannot be read before others are back: {}{more}",
+                without.len(),
+                listed.join(", ")
+            ));
+        }
+        if self.chunks_with_fewer > 0 {
+            lines.push(format!("{} chunks have fewer current copies than they should", self.chunks_with_fewer));
+        }
+        lines
+    }
+}
+
+fn confirm(args: &RecoverArgs) -> anyhow::Result<()> {
+    if args.yes {
+        return Ok(());
+    }
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        bail_value!("this makes the map of volume '{}' again; confirm it with --yes", args.volume);
+    }
+    eprint!("make the map of volume {} again, while no gateway uses the volume? [y/N] ", args.volume);
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    stdin.read_line(&mut answer).context("cannot read the answer")?;
+    anyhow::ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), "nothing was written");
+    Ok(())
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Shows that the map of a volume with copies is recovered from its nodes when the disk of its gateway is lost, and that every byte is there.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/copies.sh"
+
+MAP=$DIR/gateway.toml.pool.map
+recover=("$FLASHMOB" volume recover "$DIR/gateway.toml" pool)
+# lose_disk: the gateway is killed, and its disk is lost; only the configuration is known.
+lose_disk() {
+    stop gateway KILL
+    rm "$DIR"/gateway.toml.extents "$DIR"/gateway.toml.pool.*
+}
+# mirrored N: waits until so many nodes have a mirror.
+mirrored() { wait_for 20 "$1 nodes to have a mirror of the map" copies ".mirrors == $1"; }
+
+start_copies 4 32MiB 'evict_after = "500ms"' 'timeout = "60s"'
+mirrored 4
+check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+refused 'a map that is there is not made again' 'exists. If it is the' "${recover[@]}" --yes
+
+# The gateway dies in the middle of writes, and its disk is lost.
+start_load load --extents 4 --connections 2 --depth 8 --model "$DIR/model"
+for extent in 0 1 2 3; do extent_served load $extent 200; done
+lose_disk
+finish load 20
+check 'a dry run tells what is found' "${recover[@]}" --dry-run
+check 'the mirrors of four nodes' test "$(grep -c 'epoch 1, version' "$DIR/check.out")" -eq 4
+check 'and writes nothing' test ! -e "$MAP"
+refused 'without --yes nothing is written where nobody can be asked' 'confirm it with --yes' "${recover[@]}"
+check 'the map is recovered' "${recover[@]}" --yes --output json
+check 'from one of the mirrors' jq -e '.is_written and .missing_nodes == [] and .chunks_without_copy == [] and .epoch == 1' "$DIR/check.out"
+gateway_again
+whole_again
+check 'every byte is what was written' is_all_there
+mirrored 4
+
+# A copy falls behind: that is known from the mirrors of the others.
+cp "$DIR/node3.img.map" "$DIR/older.map"
+stop node3 KILL
+check 'more is written without node 3' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+check 'and its copies are behind' copies '.behind_chunks > 0'
+lose_disk
+refused 'without node 3 a dry run says what is missing' 'without them --accept-loss is needed' "${recover[@]}" --dry-run
+check 'the node is named' grep -q 'missing: the extents of nodes 3' <("${recover[@]}" --dry-run 2>/dev/null)
+refused 'and nothing is recovered' 'bring them back' "${recover[@]}" --yes
+run_node node3
+check 'with it, and its older mirror, the map is recovered' "${recover[@]}" --yes --output json
+gateway_again
+whole_again
+for other in node0 node1 node2; do
+    stop $other KILL
+    check "nothing is read from what node 3 had: it is all there without $other" is_all_there
+    node_again $other
+done
+mirrored 4
+
+# A mirror that is older than it was, as of a restored file.
+lose_disk
+stop node3 KILL
+cp "$DIR/older.map" "$DIR/node3.img.map"
+run_node node3
+check 'an older mirror is told from the latest' "${recover[@]}" --yes --output json
+check 'as its version is lower' jq -e '.from_node != 3 and ([.nodes[].version] | min) == .nodes[3].version' "$DIR/check.out"
+gateway_again
+whole_again
+check 'every byte is there' is_all_there
+mirrored 4
+
+# A node is gone for good.
+lose_disk
+stop node2 KILL
+check 'with --accept-loss a map is recovered without it' "${recover[@]}" --yes --accept-loss --output json
+check 'which tells what is left' jq -e '.missing_nodes == [2] and .chunks_without_copy == [] and .chunks_with_fewer > 0' "$DIR/check.out"
+# Not all of its nodes are there, so it does not say that it is ready.
+run_gateway
+admin_address
+check 'every byte is there' is_all_there
+run_node node2
+wait_for 20 'node 2 to be linked' is_linked node2
+whole_again
+
+# A node's mirror is gone.
+lose_disk
+stop node1 KILL
+mv "$DIR/node1.img.map" "$DIR/gone.map"
+run_node node1
+refused 'without a node'"'"'s mirror nothing is recovered' 'nodes or their mirrors are missing' "${recover[@]}" --yes
+check 'the node is named' grep -q 'nodes 1 have no mirror' <("${recover[@]}" --dry-run 2>/dev/null)
+stop node1 KILL
+mv "$DIR/gone.map" "$DIR/node1.img.map"
+run_node node1
+
+# What does not belong together is refused.
+cp "$DIR/gateway.toml" "$DIR/right.toml"
+sed -i "s/${ADDR[node0]}/x/; s/${ADDR[node1]}/${ADDR[node0]}/; s/address = \"x\"/address = \"${ADDR[node1]}\"/" "$DIR/gateway.toml"
+refused 'nodes in another order are' 'is node [01] of the volume' "${recover[@]}" --yes
+cp "$DIR/right.toml" "$DIR/gateway.toml"
+for node in node0 node1 node2 node3; do
+    stop $node KILL
+    rm "$DIR/$node.img.map"
+    run_node $node
+done
+refused 'without mirrors nothing can be recovered' 'no node keeps a mirror' "${recover[@]}" --yes
