@@ -10,91 +10,11 @@ use super::change::At;
 use super::jobs::{Goal, Step};
 use super::log::Waiter;
 use super::mend::PAUSE;
-use super::{Copies, Cx, bit, each, mask};
+use super::{Copies, Cx, bit, each};
 use crate::copies::{COPIES_MAX, Marks};
 use crate::op::{Failure, Op, OpFlags};
 
-/// Most jobs at once that nobody waits for, and of all.
-pub(super) const JOBS_MAX: usize = 4;
-const JOBS_WANTED_MAX: usize = 64;
-/// Most chunks in doubt that are looked at at a time: all of a new volume are, and most may have to wait for a member.
-const SEARCHED_MAX: usize = 1024;
-
 impl Copies {
-    /// Somebody waits for a chunk that is on hold.
-    pub(super) fn compare_soon(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        if self.jobs.len() < JOBS_WANTED_MAX {
-            self.compare(cx, chunk);
-        }
-        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
-    }
-
-    /// Begins to compare the current copies of a chunk in doubt, if they can be used.
-    fn compare(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        if !self.doubt.contains(&chunk) || self.doubtful.contains(&chunk) || self.jobs.contains_key(&chunk) {
-            return;
-        }
-        let current = self.current(chunk);
-        let (out, present) = (self.out_of(chunk, current), self.usable_of(cx, chunk, current));
-        let left = current & !out;
-        if out != 0 && present != 0 && left.count_ones() as usize >= self.min_current {
-            self.open_chunk(cx, chunk);
-        } else if out != 0 {
-            return;
-        }
-        if left & !present != 0 {
-            return;
-        }
-        let Some(source) = each(present & left).next() else { return };
-        self.begin_job(cx, chunk, Goal::Compare, source, present & left & !bit(source));
-    }
-
-    /// Begins to make copies current that are behind, where a source and a target can be used.
-    fn resync(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        if self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) || self.is_stuck(cx, chunk) {
-            return;
-        }
-        let behind = self.image.marks(chunk).behind;
-        let is_calm = |copy: &usize| {
-            let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
-            member.is_some_and(|member| cx.now >= member.calm_until)
-        };
-        let targets = mask(each(self.usable_of(cx, chunk, behind)).filter(is_calm));
-        let sources = self.usable_of(cx, chunk, self.current(chunk));
-        let corrupt = self.corrupt_of(chunk);
-        let Some(source) = each(sources & !corrupt).next().or(each(sources).next()) else { return };
-        if targets != 0 {
-            self.begin_job(cx, chunk, Goal::Resync, source, targets);
-        }
-    }
-
-    /// Starts jobs that nobody waits for, as many as may run.
-    pub(super) fn search_work(&mut self, cx: &mut Cx<'_>) {
-        let in_doubt = self.doubt.range(self.next_compare..).chain(self.doubt.range(..self.next_compare));
-        for chunk in in_doubt.take(SEARCHED_MAX).copied().collect::<Vec<_>>() {
-            if self.jobs.len() >= JOBS_MAX {
-                return;
-            }
-            self.compare(cx, chunk);
-            self.next_compare = chunk + 1;
-        }
-        self.search_rot(cx);
-        if self.image.counts().behind == 0 {
-            return;
-        }
-        let (chunks, first) = (self.image.chunks(), self.next_search);
-        for step in 0..chunks {
-            if self.jobs.len() >= JOBS_MAX {
-                return;
-            }
-            let chunk = (first + step) % chunks;
-            if self.image.marks(chunk).behind != 0 {
-                self.resync(cx, chunk);
-                self.next_search = chunk + 1;
-            }
-        }
-    }
-
     /// All ranges are equal.
     pub(super) fn finish_job(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
@@ -161,7 +81,7 @@ impl Copies {
         }
         let Some(job) = self.jobs.remove(&chunk) else { return };
         self.counters.resynced += 1;
-        self.pace.note(cx.now, self.image.chunk_bytes() * u64::from(targets.count_ones()));
+        self.pace.made(cx.now, targets.count_ones(), job.pieces.cost_bytes);
         let marks = self.image.marks(chunk);
         let seq = self.mark(chunk, Marks { behind: marks.behind & !job.targets, ..marks });
         if !self.flushes.is_empty() {

@@ -1,6 +1,7 @@
 //! Members: which of them can be used, and what a restart of their devices means for the chunks there.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::change::At;
 use super::log::Waiter;
@@ -16,6 +17,12 @@ use crate::wire::hello::Welcome;
 /// How many of the charges that an extent remembers are kept, the last of them.
 const SEEN_MAX: usize = 8;
 
+/// A member that was put out so often, in so short a time, is not made equal before it has been there for some time: it would be for nothing, and
+/// others would be slowed down by it.
+const OFTEN: usize = 3;
+const OFTEN_WITHIN: Duration = Duration::from_secs(600);
+const CALM: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
 pub struct Member {
     /// The number after which what its welcome led to is durable; `None` before the first welcome of this epoch.
@@ -30,6 +37,8 @@ pub struct Member {
     pub usable_since: Time,
     /// No copies on it are made current before this time.
     pub calm_until: Time,
+    /// When it was put out, the last few times.
+    pub put_out: VecDeque<Time>,
     /// Its flush that is under way, before chunks are settled.
     pub sync: Option<RequestKey>,
     /// When that may be tried again.
@@ -45,6 +54,21 @@ impl Member {
     pub fn new(known: &crate::copies::Member) -> Member {
         let seen = known.seen.map(|seen| (0, seen)).into_iter().collect();
         Member { is_born: known.boot_id.is_some(), seen, ..Member::default() }
+    }
+
+    /// Notes that it is put out.
+    fn note_put_out(&mut self, now: Time) {
+        if self.put_out.len() >= OFTEN {
+            self.put_out.pop_front();
+        }
+        self.put_out.push_back(now);
+    }
+
+    /// Whether its copies may be made equal.
+    pub fn is_calm(&self, now: Time) -> bool {
+        let is_restless =
+            self.put_out.len() >= OFTEN && self.put_out.front().is_some_and(|&first| now - first < OFTEN_WITHIN);
+        now >= self.calm_until && (!is_restless || now - self.usable_since >= CALM)
     }
 }
 
@@ -310,6 +334,7 @@ impl Copies {
         }
         self.counters.evictions += 1;
         self.members[usize::from(member)].out_since = Some(cx.now);
+        self.members[usize::from(member)].note_put_out(cx.now);
         cx.tell(Event::NodeWarning(cx.name(member), "it does not answer; its copies fall behind".to_string()));
         let node = cx.node(member);
         cx.breaks.push(node);
@@ -354,5 +379,30 @@ impl Copies {
             self.deposed = Some(reason.to_string());
             cx.tell(Event::Deposed(reason.to_string()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> Time {
+        Time(1) + Duration::from_secs(s)
+    }
+
+    #[test]
+    fn a_member_that_was_put_out_often_has_to_be_calm_first() {
+        let mut member = Member { usable_since: at(1000), ..Member::default() };
+        member.note_put_out(at(401));
+        member.note_put_out(at(600));
+        assert!(member.is_calm(at(1000)), "twice");
+        member.note_put_out(at(900));
+        assert!(!member.is_calm(at(1000)), "three times in ten minutes");
+        assert!(member.is_calm(at(1001)), "the first is ten minutes ago");
+        member.note_put_out(at(990));
+        assert!(!member.is_calm(at(1059)));
+        assert!(member.is_calm(at(1060)), "it has been there for a minute");
+        member.calm_until = at(1061);
+        assert!(!member.is_calm(at(1060)));
     }
 }

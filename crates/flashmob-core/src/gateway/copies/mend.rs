@@ -98,7 +98,7 @@ impl Copies {
     /// Begins to mend chunks whose time has come.
     pub(super) fn search_rot(&mut self, cx: &mut Cx<'_>) {
         for chunk in self.rot.keys().copied().collect::<Vec<_>>() {
-            if self.jobs.len() >= super::equal::JOBS_MAX {
+            if self.jobs.len() >= super::search::JOBS_MAX {
                 return;
             }
             self.mend(cx, chunk);

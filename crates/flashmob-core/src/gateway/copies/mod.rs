@@ -21,10 +21,12 @@ mod choice;
 mod chunk;
 mod context;
 mod equal;
+mod felt;
 mod flush;
 mod glue;
 mod hedge;
 mod jobs;
+mod lane;
 mod lately;
 mod log;
 mod members;
@@ -32,14 +34,17 @@ mod mend;
 mod mirrors;
 mod own;
 mod pace;
+mod pieces;
 mod ranges;
 mod read;
 mod repair;
 mod replace;
 mod scrub;
+mod search;
 mod settle;
 mod speed;
 mod status;
+mod usual;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +65,7 @@ pub use context::Cx;
 use flush::Flush;
 use hedge::Hedging;
 use jobs::Job;
+pub use lane::Lane;
 use lately::Lately;
 use log::{Log, Waiter};
 use members::Member;
@@ -72,6 +78,7 @@ use scrub::Scrub;
 pub use scrub::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, Flaw, PassKept, PassStatus, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
+use search::Order;
 pub use status::{CopiesCounters, CopiesStatus, MemberStatus};
 
 /// How long a copy may leave a change unanswered that others have done, before it is declared behind.
@@ -180,10 +187,13 @@ pub struct Copies {
     settle_again: Time,
     /// Where the search for chunks to compare continues.
     next_compare: u32,
-    /// Where the search for chunks to make equal continues.
+    /// Where the search for chunks to make equal continues: a place of their order.
     next_search: u32,
+    order: Order,
     /// How fast copies are made current.
     pace: Pace,
+    /// When jobs may go on that wait for the lane.
+    lane_due: Option<Time>,
     /// Reads that are late.
     hedging: Hedging,
     /// Reads go to the home of their chunk, however slow it is.
@@ -272,7 +282,9 @@ impl Copies {
             settle_again: Time::default(),
             next_compare: 0,
             next_search: 0,
+            order: Order::of(image.chunks()),
             pace: Pace::default(),
+            lane_due: None,
             hedging: Hedging::default(),
             home_only: spec.home_only,
             scrub: Scrub::new(&spec.scrub, image.members().len(), image.chunks(), image.chunk_bytes()),
