@@ -101,6 +101,10 @@ listed! {
         SourceHolesBelieved => "source-holes-believed",
         /// A copy that failed a change while it is made equal counts as equal once the rest is done.
         FailedTargetEqual => "failed-target-equal",
+        /// Changes of a run may go on before its bytes are in the queues of the copies that are made equal.
+        RunFreeTooEarly => "run-free-too-early",
+        /// A range whose comparison gave way to changes counts as compared.
+        GaveWayProven => "gave-way-proven",
         /// A trim is sent to the copies as advice.
         TrimIsAdvice => "trim-is-advice",
         /// A scrub makes copies that differ equal to the first of them, though each matches its checksum.

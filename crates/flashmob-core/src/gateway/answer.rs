@@ -16,6 +16,9 @@ impl Gateway {
             self.metrics.samples.ended(now, key, None);
         }
         self.metrics.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
+        if self.has_copies() {
+            self.lane.answered(now, request.volume as usize, request.op, request.received);
+        }
         self.with_client(&request, |client| {
             if let ClientKind::Nbd(nbd) = &mut client.kind {
                 nbd.session.reply_read(request.cookie, request.offset_bytes, data);
@@ -40,6 +43,8 @@ impl Gateway {
         }
         if request.failure.is_some() {
             self.metrics.counters.failures += 1;
+        } else if self.has_copies() {
+            self.lane.answered(now, request.volume as usize, request.op, request.received);
         }
         if request.sample != 0 {
             self.metrics.samples.ended(now, key, request.failure);

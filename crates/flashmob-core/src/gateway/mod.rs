@@ -42,11 +42,11 @@ use crate::units::Time;
 
 pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
-use copies::Copies;
 pub use copies::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, MemberStatus,
     PassKept, PassStatus, ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
+use copies::{Copies, Lane};
 pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
@@ -79,6 +79,8 @@ pub struct Gateway {
     completions: Vec<Completion>,
     /// The volumes with copies.
     with_copies: Vec<usize>,
+    /// How fast work goes on that nobody waits for.
+    lane: Lane,
     /// When timeouts are checked next.
     next_sweep: Time,
     /// Since when the loop has not stood still: what was asked before has its whole time again.
@@ -125,6 +127,7 @@ impl Gateway {
             actions: VecDeque::new(),
             completions: Vec::new(),
             with_copies: Vec::new(),
+            lane: Lane::new(config.volumes.len()),
             next_sweep: Time::default(),
             running_since: Time::default(),
             config,

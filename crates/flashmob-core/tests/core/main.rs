@@ -6,6 +6,7 @@ mod charges;
 mod copies_hedge;
 mod copies_loss;
 mod copies_open;
+mod copies_pieces;
 mod copies_rot;
 mod copies_scrub;
 mod copies_silence;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::lane::Lane;
 use crate::buffers::Budget;
 use crate::condition::Condition;
 use crate::gateway::batch::are_links_one_way;
@@ -22,6 +23,7 @@ pub struct Cx<'a> {
     pub queues: &'a mut Queues,
     pub nodes: &'a [Node],
     pub links: &'a Links,
+    pub lane: &'a mut Lane,
     pub first_node: usize,
     pub actions: &'a mut VecDeque<Action>,
     /// Parts of clients' requests that have ended.

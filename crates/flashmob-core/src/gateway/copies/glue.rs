@@ -35,6 +35,7 @@ impl Gateway {
             queues: &mut self.queues,
             nodes: &self.nodes,
             links: &self.links,
+            lane: &mut self.lane,
             first_node,
             actions: &mut self.actions,
             ended: VecDeque::new(),
@@ -325,8 +326,9 @@ impl Gateway {
     #[cold]
     pub(in crate::gateway) fn copies_due(&self) -> Option<Time> {
         let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
-        let dues =
-            copies.flat_map(|copies| [copies.due(), copies.hedge_due(), copies.scrub_due(), copies.mirror_due()]);
+        let dues = copies.flat_map(|copies| {
+            [copies.due(), copies.hedge_due(), copies.scrub_due(), copies.mirror_due(), copies.lane_due()]
+        });
         dues.flatten().min()
     }
 
@@ -340,6 +342,9 @@ impl Gateway {
             }
             if self.volumes[volume].copies.as_deref().and_then(Copies::hedge_due).is_some_and(|due| now >= due) {
                 self.with_copies(now, volume, |copies, cx| copies.hedge(cx));
+            }
+            if self.volumes[volume].copies.as_deref().and_then(Copies::lane_due).is_some_and(|due| now >= due) {
+                self.with_copies(now, volume, |copies, cx| copies.go_on(cx));
             }
             if self.volumes[volume].copies.as_deref().and_then(Copies::scrub_due).is_some_and(|due| now >= due) {
                 self.with_copies(now, volume, |copies, cx| copies.scrub(cx));

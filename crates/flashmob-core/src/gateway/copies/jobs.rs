@@ -3,7 +3,10 @@
 //! A job goes through one chunk range by range. It locks a range against changes, has its blocks hashed on all copies concerned, copies those
 //! that differ from the source, and goes on. Changes of the rest of the chunk go on meanwhile, to the targets as well; so a range stays
 //! equal, unless a target misses a change: then the job is void, and begins anew later.
+//!
+//! Nobody waits for one that resyncs: it does so in pieces, and takes its time ([`super::pieces`]).
 
+use super::pieces::Pieces;
 use super::ranges::{DataRanges, range_bytes};
 use super::repair::Run;
 use super::{Copies, Cx, Inner, bit, each, mask};
@@ -37,9 +40,9 @@ pub enum Step {
     Look,
     /// They were asked: what those that answered hold.
     Holes(DataRanges),
-    /// The next range is to be locked.
+    /// The next range is to be locked, or the next run of this one.
     Next,
-    /// Changes under way in the range have to end.
+    /// Changes under way in what is locked have to end.
     Lock,
     Digest([Option<Vec<u8>>; COPIES_MAX]),
     Fetch,
@@ -65,6 +68,8 @@ pub struct Job {
     /// Requests of it that are not answered: by copy.
     pub open: Vec<(usize, RequestKey)>,
     pub since: Time,
+    /// Of a resync: how it takes its time.
+    pub pieces: Pieces,
 }
 
 impl Copies {
@@ -112,6 +117,7 @@ impl Copies {
             runs: Vec::new(),
             open: Vec::new(),
             since: cx.now,
+            pieces: Pieces::default(),
         };
         self.jobs.insert(chunk, job);
         self.advance(cx, chunk);
@@ -149,6 +155,11 @@ impl Copies {
                     }
                     return;
                 }
+                Step::Next if !job.runs.is_empty() => {
+                    let Some(run) = self.next_piece(cx, chunk) else { return };
+                    self.lock(cx, chunk, (run.at, run.at + run.len));
+                    self.set_step(chunk, Step::Lock);
+                }
                 Step::Next => {
                     let chunk_bytes = self.image.chunk_bytes() as u32;
                     let end = chunk_bytes;
@@ -160,24 +171,35 @@ impl Copies {
                         _ if is_alone => (end, end),
                         _ => (next.unwrap_or(job.range.1), end),
                     };
-                    let range_bytes = range_bytes(chunk_bytes);
+                    let mut range_bytes = range_bytes(chunk_bytes);
+                    if job.goal == Goal::Resync {
+                        range_bytes = range_bytes.min(job.pieces.hashed_bytes(cx));
+                    }
                     let is_last_skipped =
                         planted::is(Bug::BehindClearedUnproven) && from > 0 && from + range_bytes >= end;
                     if from >= end || is_last_skipped {
                         return self.finish_job(cx, chunk);
                     }
-                    job.range = (from, end.min(from + range_bytes));
-                    job.step = Step::Lock;
-                    let range = job.range;
-                    if !planted::is(Bug::ResyncOverwritesNewer) {
-                        self.chunks.entry(chunk).or_default().lock = Some(range);
+                    let range = (from, end.min(from + range_bytes));
+                    if job.goal == Goal::Resync && !self.may_hash(cx, chunk, range.1 - range.0) {
+                        return;
                     }
+                    let Some(job) = self.jobs.get_mut(&chunk) else { return };
+                    (job.range, job.step) = (range, Step::Lock);
+                    self.lock(cx, chunk, range);
                 }
                 Step::Lock => {
-                    let (range, all) = (job.range, job.targets | bit(job.source));
+                    let (mut range, all) = (job.range, job.targets | bit(job.source));
+                    let run = job.runs.last().copied();
+                    if let Some(run) = run {
+                        range = (run.at, run.at + run.len);
+                    }
                     let flags = if job.goal.is_of_flash() { OpFlags::FROM_FLASH } else { OpFlags::NONE };
                     if self.is_range_busy(chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
                         return;
+                    }
+                    if run.is_some() {
+                        return self.fetch(cx, chunk);
                     }
                     self.set_step(chunk, Step::Digest(Default::default()));
                     let len = range.1 - range.0;
@@ -189,6 +211,15 @@ impl Copies {
                 }
                 Step::Holes(_) | Step::Digest(_) | Step::Fetch | Step::Repair | Step::Flush | Step::Commit => return,
             }
+        }
+    }
+
+    fn lock(&mut self, cx: &Cx<'_>, chunk: u32, range: (u32, u32)) {
+        if let Some(job) = self.jobs.get_mut(&chunk) {
+            job.pieces.locked = cx.now;
+        }
+        if !planted::is(Bug::ResyncOverwritesNewer) {
+            self.chunks.entry(chunk).or_default().lock = Some(range);
         }
     }
 
@@ -213,6 +244,7 @@ impl Copies {
         let key = self.insert_inner(cx, Inner::Job { chunk, serial, copy }, op, flags, buffer);
         let range = if op == Op::Flush { (0, 0) } else { (offset_bytes, len) };
         self.send(cx, key, member, (op, flags), range);
+        cx.lane.works(cx.now);
         let sent = cx.queues[cx.node(member)].last_change();
         if op.mutates()
             && let Some(state) = self.chunks.get_mut(&chunk)
@@ -237,6 +269,7 @@ impl Copies {
         let Some(job) = self.jobs.get_mut(&chunk).filter(|job| job.serial == serial) else { return };
         job.open.retain(|&(_, other)| other != key);
         job.since = cx.now;
+        cx.lane.works(cx.now);
         if job.goal == Goal::Resync {
             self.pace.works(cx.now);
         }
@@ -261,15 +294,19 @@ impl Copies {
                 self.advance(cx, chunk);
             }
             Step::Digest(answers) => {
+                self.counters.digested_bytes += u64::from(job.range.1 - job.range.0);
+                self.counters.digest_bytes += data.len() as u64;
                 answers[copy] = Some(data);
                 if job.open.is_empty() {
+                    self.piece_ended(cx, chunk);
                     self.find_differences(cx, chunk);
                 }
             }
             Step::Fetch => self.repair(cx, chunk, data),
             Step::Repair if job.open.is_empty() => {
                 job.runs.pop();
-                self.fetch(cx, chunk);
+                self.piece_ended(cx, chunk);
+                self.next_run(cx, chunk);
             }
             Step::Flush if job.open.is_empty() => self.clear_behind(cx, chunk),
             _ => {}

@@ -1,57 +1,71 @@
-//! How fast copies are made current.
+//! How fast copies are made current, and how fast the others will be.
+//!
+//! Copies cost differently: one that turns out equal is only hashed, one that differs is copied. So what is left is expected to cost what copies
+//! did on average since the work began, at the speed of late. Chunks are visited in an order that scatters them ([`super::equal`]), so what was
+//! done is like what is left, even if all that differs lies together.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::units::Time;
 
-/// The speed is that of the last half minute.
-const WINDOW: Duration = Duration::from_secs(30);
+/// The speed is that of the last minute.
+const WINDOW: Duration = Duration::from_secs(60);
 /// After such a pause the speed of before says nothing.
 const PAUSE: Duration = Duration::from_secs(10);
 const BUCKET: Duration = Duration::from_secs(1);
 
-/// The bytes of copies that were made current lately, by the second.
+/// What copies have cost that were made current.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// When work began after the last pause.
     began: Time,
     last: Time,
-    /// The beginning of a second, and the bytes in it.
+    /// The beginning of a second, and what was spent in it.
     buckets: VecDeque<(Time, u64)>,
+    /// Copies that were made current since, and what they have cost.
+    copies: u64,
+    cost_bytes: u64,
 }
 
 impl Pace {
     /// Work on copies goes on.
     pub fn works(&mut self, now: Time) {
         if self.last == Time::default() || now - self.last > PAUSE {
-            self.began = now;
-            self.buckets.clear();
+            *self = Pace { began: now, ..Pace::default() };
         }
         self.last = now;
     }
 
-    /// So many bytes of copies are current now.
-    pub fn note(&mut self, now: Time, bytes: u64) {
+    /// Work goes on, and costs so much.
+    pub fn spent(&mut self, now: Time, cost_bytes: u64) {
         self.works(now);
         match self.buckets.back_mut().filter(|bucket| now - bucket.0 < BUCKET) {
-            Some(bucket) => bucket.1 += bytes,
-            None => self.buckets.push_back((now, bytes)),
+            Some(bucket) => bucket.1 += cost_bytes,
+            None => self.buckets.push_back((now, cost_bytes)),
         }
         while self.buckets.front().is_some_and(|bucket| now - bucket.0 > WINDOW) {
             self.buckets.pop_front();
         }
     }
 
-    /// Bytes a second; `None` while nothing was finished lately.
-    pub fn bytes_per_s(&self, now: Time) -> Option<f64> {
-        if now - self.last > PAUSE {
+    /// So many copies of a chunk are current now, and have cost so much together.
+    pub fn made(&mut self, now: Time, copies: u32, cost_bytes: u64) {
+        self.works(now);
+        self.copies += u64::from(copies);
+        self.cost_bytes += cost_bytes;
+    }
+
+    /// Copies that will be made current in a second; `None` while none was lately.
+    pub fn copies_per_s(&self, now: Time) -> Option<f64> {
+        if now - self.last > PAUSE || self.copies == 0 || self.cost_bytes == 0 {
             return None;
         }
         let lately = self.buckets.iter().filter(|bucket| now - bucket.0 <= WINDOW);
-        let bytes: u64 = lately.map(|bucket| bucket.1).sum();
+        let cost_bytes: u64 = lately.map(|bucket| bucket.1).sum();
         let elapsed = (now - self.began).min(WINDOW).max(BUCKET);
-        (bytes > 0).then(|| bytes as f64 / elapsed.as_secs_f64())
+        let cost_per_s = cost_bytes as f64 / elapsed.as_secs_f64();
+        (cost_bytes > 0).then(|| cost_per_s / (self.cost_bytes as f64 / self.copies as f64))
     }
 }
 
@@ -64,32 +78,55 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_is_that_of_the_last_half_minute() {
+    fn the_speed_is_that_of_the_last_minute() {
         let mut pace = Pace::default();
-        assert_eq!(pace.bytes_per_s(at(0)), None);
-        pace.works(at(0));
-        assert_eq!(pace.bytes_per_s(at(500)), None, "nothing is finished");
+        assert_eq!(pace.copies_per_s(at(0)), None);
+        pace.spent(at(0), 1000);
+        assert_eq!(pace.copies_per_s(at(500)), None, "nothing is finished");
         for step in 1..=100 {
-            pace.note(at(step * 100), 1000);
+            pace.spent(at(step * 100), 1000);
+            pace.made(at(step * 100), 1, 1000);
         }
-        assert_eq!(pace.bytes_per_s(at(10_000)), Some(10_000.0));
-        for step in 1..=400 {
-            pace.note(at(10_000 + step * 100), 100);
+        let speed = pace.copies_per_s(at(10_000)).unwrap();
+        assert!((10.0..10.2).contains(&speed), "{speed}");
+        for step in 1..=800 {
+            pace.spent(at(10_000 + step * 100), 100);
         }
-        let speed = pace.bytes_per_s(at(50_000)).unwrap();
-        assert!((1000.0..1050.0).contains(&speed), "the fast part is long ago: {speed}");
-        assert!(pace.buckets.len() < 40, "{}", pace.buckets.len());
+        let speed = pace.copies_per_s(at(90_000)).unwrap();
+        assert!((1.0..1.05).contains(&speed), "the fast part is long ago: {speed}");
+        assert!(pace.buckets.len() < 70, "{}", pace.buckets.len());
+    }
+
+    #[test]
+    fn what_is_left_costs_what_the_others_did() {
+        let mut pace = Pace::default();
+        // One in ten is copied, and costs as much as 160 that are hashed.
+        for step in 0..1000 {
+            let cost_bytes = if step % 10 == 0 { 1600 } else { 10 };
+            pace.spent(at(step), cost_bytes);
+            pace.made(at(step), 1, cost_bytes);
+        }
+        let speed = pace.copies_per_s(at(1000)).unwrap();
+        assert!((990.0..1010.0).contains(&speed), "{speed}");
+        // Now all that is seen for a while are equal ones.
+        for step in 0..80 {
+            pace.spent(at(1000 + 1000 * step), 1690);
+        }
+        let speed = pace.copies_per_s(at(80_000)).unwrap();
+        assert!((9.5..10.5).contains(&speed), "{speed}");
     }
 
     #[test]
     fn after_a_pause_it_begins_anew() {
         let mut pace = Pace::default();
-        pace.note(at(0), 1_000_000);
-        assert!(pace.bytes_per_s(at(10_000)).is_some());
-        assert_eq!(pace.bytes_per_s(at(10_001)), None);
+        pace.spent(at(0), 1_000_000);
+        pace.made(at(0), 1, 1_000_000);
+        assert!(pace.copies_per_s(at(10_000)).is_some());
+        assert_eq!(pace.copies_per_s(at(10_001)), None);
         pace.works(at(20_000));
-        assert_eq!(pace.bytes_per_s(at(21_000)), None, "what was before does not count");
-        pace.note(at(24_000), 400);
-        assert_eq!(pace.bytes_per_s(at(24_000)), Some(100.0));
+        assert_eq!(pace.copies_per_s(at(21_000)), None, "what was before does not count");
+        pace.spent(at(24_000), 400);
+        pace.made(at(24_000), 1, 4);
+        assert_eq!(pace.copies_per_s(at(24_000)), Some(25.0));
     }
 }

@@ -6,7 +6,7 @@ use crate::wire::digest::DIGEST_BLOCK_BYTES;
 use crate::wire::map::Map;
 
 /// Most bytes of a range: what one digest covers. A smaller chunk has up to 16 ranges.
-const RANGE_BYTES_MAX: u32 = 256 << 10;
+pub const RANGE_BYTES_MAX: u32 = 256 << 10;
 
 /// Bytes of each range of a chunk; the last one may be shorter.
 pub fn range_bytes(chunk_bytes: u32) -> u32 {

@@ -104,23 +104,30 @@ impl Copies {
         if let Some(job) = self.jobs.get_mut(&chunk) {
             job.runs = runs;
         }
-        self.fetch(cx, chunk);
+        self.next_run(cx, chunk);
     }
 
-    /// Reads the next run from its source; without one, the range is equal.
+    /// Copies the next run; without one, the range is equal. That of a resync waits for its turn, without a lock: what was equal stays so.
+    pub(super) fn next_run(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        if !job.runs.is_empty() && job.goal != Goal::Resync {
+            return self.fetch(cx, chunk);
+        }
+        job.step = Step::Next;
+        self.unlock(cx, chunk);
+        self.advance(cx, chunk);
+    }
+
+    /// Reads a run from its source.
     pub(super) fn fetch(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
-        match job.runs.last().copied() {
-            Some(Run { at, len, source, is_adopted, .. }) => {
-                job.step = Step::Fetch;
-                let flags = if is_adopted { OpFlags::UNVERIFIED } else { OpFlags::NONE };
-                self.ask(cx, chunk, source, (Op::Read, flags), (at, len), vec![0; len as usize]);
-            }
-            None => {
-                job.step = Step::Next;
-                self.unlock(cx, chunk);
-                self.advance(cx, chunk);
-            }
+        let Some(&Run { at, len, source, is_adopted, .. }) = job.runs.last() else { return };
+        job.step = Step::Fetch;
+        let flags = if is_adopted { OpFlags::UNVERIFIED } else { OpFlags::NONE };
+        let goal = job.goal;
+        self.ask(cx, chunk, source, (Op::Read, flags), (at, len), vec![0; len as usize]);
+        if goal == Goal::Resync && planted::is(Bug::RunFreeTooEarly) {
+            self.unlock(cx, chunk);
         }
     }
 
@@ -132,11 +139,16 @@ impl Copies {
         let targets = targets & (job.targets | bit(job.source)) & !bit(source);
         if targets == 0 {
             job.runs.pop();
-            return self.fetch(cx, chunk);
+            return self.next_run(cx, chunk);
         }
+        let goal = job.goal;
         self.counters.copied_bytes += u64::from(len) * u64::from(targets.count_ones());
         for copy in each(targets) {
             self.ask(cx, chunk, copy, (Op::Write, OpFlags::NONE), (at, len), data.clone());
+        }
+        if goal == Goal::Resync {
+            // Changes that come now are behind it in the targets' queues.
+            self.unlock(cx, chunk);
         }
     }
 

@@ -17,6 +17,9 @@ counters! {
         compared: "Chunks whose copies were compared because they might have differed",
         blank: "Chunks that were compared without hashing them, because all copies are holes",
         copied_bytes: "Bytes that were copied to make copies equal",
+        digested_bytes: "Bytes that nodes hashed to compare copies",
+        digest_bytes: "Bytes of these hashes, which nodes sent in place of the bytes",
+        gave_way: "Times that a resync let changes go on that it kept waiting, before it was through",
         corrupt: "Reads that a copy failed because bytes did not match their checksums",
         mended: "Blocks that did not match their checksums and were written again with what another copy has",
         unreadable: "Times that a block was found that matches its checksum on no current copy",
@@ -55,7 +58,7 @@ pub struct CopiesStatus {
     pub behind: u32,
     /// Copies that lack something, of all chunks.
     pub behind_copies: u32,
-    /// Bytes of copies that were made current in a second, lately; `None` while none were.
+    /// Bytes of copies that are made current in a second, by what they cost so far and how fast the work went lately; `None` while none were made.
     pub rebuilt_bytes_per_s: Option<f64>,
     /// Chunks with a copy of which it is not known whether it lacks something.
     pub doubtful: u32,
@@ -141,7 +144,7 @@ impl Copies {
             open: counts.open,
             behind: counts.behind,
             behind_copies: counts.behind_copies,
-            rebuilt_bytes_per_s: self.pace.bytes_per_s(now),
+            rebuilt_bytes_per_s: self.pace.copies_per_s(now).map(|copies| copies * self.image.chunk_bytes() as f64),
             doubtful: counts.doubtful,
             in_doubt: self.doubt.len() as u32,
             fewest_current: counts.fewest_current,

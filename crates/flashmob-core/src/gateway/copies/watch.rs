@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::change::{At, Change};
 use super::chunk::Waiting;
 use super::flush::Part;
-use super::jobs::{Goal, Job, Step};
+use super::jobs::Step;
 use super::{Copies, Cx, bit, each, mask};
 use crate::gateway::late::FLUSH_TIMEOUTS_MAX;
 use crate::gateway::state::RequestKey;
@@ -18,8 +18,6 @@ pub const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 const JUDGED_MAX: usize = 16;
 /// A member that was heard so lately is alive. Longer than a probe takes, and the next look after it.
 const LATELY_MIN: Duration = Duration::from_millis(500);
-/// How long a resync may keep changes of a range waiting.
-const LOCK_PATIENCE: Duration = Duration::from_millis(250);
 /// How long members may take to show that they are alive, once all are asked.
 const COMMON_PATIENCE: Duration = Duration::from_millis(500);
 /// A loop that did not run for so long, or for a quarter of what members have to answer, has not read its sockets either: silence before that is no
@@ -145,21 +143,6 @@ impl Copies {
             if is_sent {
                 self.compare_soon(cx, chunk);
             }
-        }
-    }
-
-    /// Breaks off resyncs that keep changes waiting for long.
-    fn give_way(&mut self, cx: &mut Cx<'_>) {
-        let is_late = |job: &Job| job.goal == Goal::Resync && cx.now - job.since >= LOCK_PATIENCE;
-        let late: Vec<u32> =
-            self.jobs.iter().filter(|(c, job)| is_late(job) && self.is_waited_for(**c)).map(|(&c, _)| c).collect();
-        for chunk in late {
-            let targets = self.jobs.get(&chunk).map_or(0, |job| job.targets);
-            for member in self.members_of(chunk, targets) {
-                let calm_until = &mut self.members[usize::from(member)].calm_until;
-                *calm_until = (*calm_until).max(cx.now + Duration::from_secs(1));
-            }
-            self.give_up(cx, chunk);
         }
     }
 
