@@ -1,4 +1,5 @@
-//! The load of P1's master: requests issued inside the gateway's own process, as many outstanding as asked for.
+//! The load of P1's master: requests issued inside the gateway's own process, as many outstanding as asked for; or, for forecasts, as many a
+//! second, whenever they are answered.
 //!
 //! It reads no clock and opens nothing: `bench cluster` runs it in a gateway's loop, the simulator in virtual time.
 
@@ -27,9 +28,15 @@ pub struct Plan {
     pub read_percent: f64,
     /// Requests outstanding at once.
     pub outstanding: u32,
+    /// Mean nanoseconds from one request to the next, at random moments; then `outstanding` is the most at once. `None`: each answer is
+    /// followed by the next request.
+    pub every_ns: Option<u64>,
     /// The random seed of offsets.
     pub seed: u64,
 }
+
+/// A request begins in one of so many parts of the mean time between two, by chance.
+const CHANCES: u64 = 64;
 
 /// Results since the start or since [`Master::reset`].
 #[derive(Clone, Debug)]
@@ -60,6 +67,8 @@ pub struct Master {
     /// When each request under way began, by its cookie; free cookies are in `free`.
     begun: Vec<Time>,
     free: Vec<u32>,
+    /// When the next request begins, if they begin by time.
+    next: Option<Time>,
     stopping: bool,
     tally: Tally,
 }
@@ -75,6 +84,7 @@ impl Master {
             plan,
             volume,
             clients: Vec::new(),
+            next: None,
             stopping: false,
             tally: Tally::new(),
         }
@@ -90,12 +100,42 @@ impl Master {
         if self.clients.is_empty() || self.stopping {
             return;
         }
-        while let Some(cookie) = self.free.pop() {
-            self.begun[cookie as usize] = now;
+        while let Some(begun) = self.due(now)
+            && let Some(cookie) = self.free.pop()
+        {
+            self.begun[cookie as usize] = begun;
             let client = self.clients[cookie as usize % self.clients.len()];
             let call = self.next_call(u64::from(cookie));
             gateway.submit(now, client, call, local);
         }
+    }
+
+    /// When the next request begins, if that is now or before: it may have waited for one to be answered.
+    fn due(&mut self, now: Time) -> Option<Time> {
+        let Some(every_ns) = self.plan.every_ns else { return Some(now) };
+        let due = self.next.unwrap_or(now);
+        if self.free.is_empty() || due > now {
+            self.next = Some(due);
+            return None;
+        }
+        let mut parts = 1;
+        while !self.random.next().is_multiple_of(CHANCES) {
+            parts += 1;
+        }
+        self.next = Some(due + Duration::from_nanos(parts * every_ns / CHANCES));
+        Some(due)
+    }
+
+    /// Whether requests begin by time.
+    #[must_use]
+    pub fn begins_by_time(&self) -> bool {
+        self.plan.every_ns.is_some()
+    }
+
+    /// When [`Master::fill`] has something to do at the latest, if that is known: requests that begin by time.
+    #[must_use]
+    pub fn next_begin(&self) -> Option<Time> {
+        self.next.filter(|_| !self.free.is_empty() && !self.stopping)
     }
 
     fn next_call(&mut self, cookie: u64) -> NativeCall {

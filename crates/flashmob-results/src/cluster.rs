@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster_rebuild::Rebuild;
 use crate::disk::Spread;
 use crate::latency::Latency;
 use crate::warning::Warning;
@@ -29,6 +30,9 @@ pub struct Cluster {
     /// Modelled nodes that are weaker than the others, as `--weak` has it; absent if all are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weak: Option<String>,
+    /// The simulated node whose copies were made again, as `--rebuild` has it; absent if none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<String>,
     /// One for each combination of parameters, in the order in which they were measured first.
     pub points: Vec<Point>,
 }
@@ -152,6 +156,10 @@ pub struct Parameters {
     /// The order in which each node reads and writes; absent where it is not known, as on a real network, and without I/O.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// The part of the air that clients took before a rebuild, in percent, with requests that came by time; absent where each answer was followed by
+    /// the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub air_load_percent: Option<f64>,
 }
 
 /// The order in which a node reads and writes the requests that it has.
@@ -212,6 +220,9 @@ pub struct Repetition {
     /// Hedged reads: late ones that were sent to a second copy as well; absent without copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hedged: Option<u64>,
+    /// The copies that were made again meanwhile; absent if none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<Box<Rebuild>>,
     /// Lateness of the lab; absent elsewhere.
     pub lateness: Option<Lateness>,
     /// It does not count: the lab was late, or the repetition was stopped early.

@@ -7,6 +7,7 @@
 //! - [`device`]: the device that measured
 //! - [`disk`]: points and repetitions of `flashmob bench disk`
 //! - [`cluster`]: those of `flashmob bench cluster` and `flashmob simulate`
+//! - [`cluster_rebuild`]: what clients of `flashmob simulate --rebuild` feel
 //! - [`net`]: those of `flashmob bench net`
 //! - [`capture`]: connections in captured packets, of `flashmob net analyze`
 //! - [`trace`]: the time of operations by layers, of `flashmob trace`
@@ -24,6 +25,7 @@
 pub mod capture;
 pub mod clock;
 pub mod cluster;
+pub mod cluster_rebuild;
 pub mod commands;
 pub mod device;
 pub mod diagnosis;

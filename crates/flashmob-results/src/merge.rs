@@ -28,7 +28,7 @@ const NETWORKS: &str = "networks";
 const DISKS: &str = "disks";
 const TRACES: &str = "traces";
 
-/// Merges results of one cluster: equal in setting, air, flash, extent, copies, weak nodes, disks, label, seed and version. Points are
+/// Merges results of one cluster: equal in setting, air, flash, extent, copies, weak nodes, rebuilt node, disks, label, seed and version. Points are
 /// appended; those with equal parameters become one with the repetitions of both. A result without flash and without I/O
 /// matches any flash.
 ///
@@ -47,6 +47,7 @@ pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
         same(goes_with(into, &from), CLUSTERS, "flash")?;
         same(into.copies == from.copies, CLUSTERS, "copies")?;
         same(into.weak == from.weak, CLUSTERS, "weak nodes")?;
+        same(into.rebuild == from.rebuild, CLUSTERS, "rebuilt node")?;
         if into.disk_ids.is_empty() {
             into.disk_ids = from.disk_ids;
         } else {
@@ -283,6 +284,7 @@ mod tests {
             flash_busy_fraction: None,
             gateway_cpu_s: 0.1,
             hedged: None,
+            rebuild: None,
             lateness: None,
             is_void: false,
         }
@@ -299,6 +301,7 @@ mod tests {
             outstanding: 256,
             no_io,
             order: None,
+            air_load_percent: None,
         };
         let warnings = vec![Warning::new(Code::FewSamples, "few")];
         Point { warnings, ..Point::new(parameters, vec![repetition(rate)], Some(100.0)) }
@@ -327,6 +330,7 @@ mod tests {
                 disk_ids: Vec::new(),
                 copies: None,
                 weak: None,
+                rebuild: None,
                 points,
             }),
             warnings: vec![Warning::new(Code::Modelled, "modelled")],

@@ -159,6 +159,7 @@ fn nothing_measured() -> cluster::Cluster {
         disk_ids: Vec::new(),
         copies: None,
         weak: None,
+        rebuild: None,
         points: Vec::new(),
     }
 }

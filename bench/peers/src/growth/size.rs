@@ -98,6 +98,8 @@ fn simulate(nodes: u32, load: Load, node_seconds: f64) -> anyhow::Result<Figures
         node_cost: Cost::TABLET,
         copies: None,
         weak: None,
+        every_ns: None,
+        rebuild: None,
     };
     let before_bytes = memory_bytes("VmRSS:")?;
     let begun_ns = processor_ns();

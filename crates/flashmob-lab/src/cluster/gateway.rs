@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use flashmob_core::copies::{MapImage, Member, Record};
+use flashmob_core::copies::{MapImage, Marks, Member, Record};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, CopiesSpec, Event, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, NoLocal,
-    VolumeSpec,
+    Action, BatchMode, ClientId, CopiesSpec, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, LinkPhase,
+    NoLocal, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{MIB, Time};
@@ -38,8 +38,10 @@ pub(super) struct SimGateway {
     /// Links given up since this was last emptied.
     pub(super) cut: Vec<LinkId>,
     pub(super) timer: Option<Time>,
-    /// All nodes are linked: the load begins then, so that none of its requests waits for a link.
+    /// All nodes are linked that are there: the load begins then, so that none of its requests waits for a link.
     is_linked: bool,
+    /// The node that is away at first.
+    away: Option<usize>,
     cost: Cost,
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
@@ -58,6 +60,13 @@ fn map_of(settings: &Settings, copies: usize) -> Result<MapImage, SettingsError>
     });
     let mut image = MapImage::new([3; 16], CHUNK_BYTES, copies, members.collect())?;
     image.apply(&Record::Epoch { epoch: 1, nonce: 1 })?;
+    if let Some(rebuild) = settings.rebuild {
+        let lacking: Vec<(u32, usize)> = image.chunks_of(rebuild.node as u16).collect();
+        for (first_chunk, copy) in lacking {
+            let marks = Marks { behind: 1 << copy, ..Marks::default() };
+            image.apply(&Record::Marks { first_chunk, count: 1, marks })?;
+        }
+    }
     Ok(image)
 }
 
@@ -99,6 +108,7 @@ impl SimGateway {
             block_bytes: settings.block_bytes,
             read_percent: settings.read_percent,
             outstanding: settings.outstanding,
+            every_ns: settings.every_ns,
             seed: settings.seed ^ 0x5eed,
         };
         Ok(SimGateway {
@@ -112,6 +122,7 @@ impl SimGateway {
             cut: Vec::new(),
             timer: None,
             is_linked: false,
+            away: settings.rebuild.map(|rebuild| rebuild.node as usize),
             cost: settings.gateway_cost,
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
@@ -140,6 +151,7 @@ impl SimGateway {
             let outstanding = self.load.outstanding();
             self.load.take(now, &mut self.core);
             requests += outstanding - self.load.outstanding();
+            self.is_linked = self.is_linked || self.is_each_linked(self.away);
             if self.is_linked {
                 self.load.fill(now, &mut self.core, &mut NoLocal);
             }
@@ -148,12 +160,11 @@ impl SimGateway {
                 match action {
                     Action::Connect { link, .. } => connect.push(link),
                     Action::Disconnect(link) => self.cut.push(link),
-                    Action::Tell(Event::VolumeLinked(_)) => self.is_linked = true,
                     Action::Commit { number, .. } => self.commits.push(number),
                     _ => {}
                 }
             }
-            let begins = self.is_linked && self.load.outstanding() == 0;
+            let begins = self.is_linked && self.load.outstanding() == 0 && !self.load.begins_by_time();
             if self.core.completions().is_empty() && !self.core.wants_turn() && !begins {
                 break;
             }
@@ -177,6 +188,13 @@ impl SimGateway {
         }
         (self.dirty_clients, self.dirty_links) = (clients, links);
         self.cost.of_turn(packets, requests, bytes)
+    }
+
+    /// Whether all nodes are linked, but for one that is away.
+    pub(super) fn is_each_linked(&self, away: Option<usize>) -> bool {
+        let status = self.core.status();
+        let mut others = status.volumes[0].nodes.iter().filter(|node| Some(node.number) != away);
+        others.all(|node| node.links.iter().any(|link| link.phase == LinkPhase::Ready))
     }
 
     /// Marks a link as having data to read.

@@ -11,6 +11,7 @@ mod count;
 mod gateway;
 pub mod limit;
 mod node;
+pub mod rebuild;
 mod settings;
 mod tcp;
 mod weak;
@@ -57,6 +58,9 @@ pub struct Settings {
     pub read_percent: f64,
     /// Outstanding requests over all nodes.
     pub outstanding: u32,
+    /// Mean nanoseconds from one request to the next, at random moments; then `outstanding` is the most at once. `None`: each answer is
+    /// followed by the next request.
+    pub every_ns: Option<u64>,
     /// Virtual time of the warm-up, which is not measured.
     pub warmup: Duration,
     /// Virtual time of the measurement.
@@ -71,6 +75,8 @@ pub struct Settings {
     pub copies: Option<Copies>,
     /// Nodes that are weaker than the others.
     pub weak: Option<Weak>,
+    /// A node that is away, and whose copies are made again when it returns: see [`rebuild::run`].
+    pub rebuild: Option<rebuild::Rebuild>,
 }
 
 /// The copies of a simulated volume.
@@ -268,5 +274,7 @@ pub enum SettingsError {
 
 #[cfg(test)]
 mod copies_tests;
+#[cfg(test)]
+mod rebuild_tests;
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,10 @@
 use flashmob_core::node::{Host, LinkId, Node, NodeConfig, StoreDone, TryRead};
 use flashmob_core::op::Op;
 use flashmob_core::units::{MIB, Time};
-use flashmob_core::wire::digest::put_digest_of_zeros;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use flashmob_core::wire::map::put_all_data;
 
+use super::rebuild::Stale;
 use super::tcp::{Connection, Side};
 use super::{Cost, Settings, SettingsError};
 use crate::flash::{self, Completion, FlashModel, Request, Scheduler};
@@ -46,6 +46,8 @@ pub(super) struct SimNode {
     cost: Cost,
     /// Of the gateway in charge, if the volume has copies.
     charge: Option<Charge>,
+    /// What differs from the other copies.
+    pub(super) stale: Stale,
 }
 
 /// The environment of the state machine.
@@ -117,6 +119,7 @@ impl SimNode {
             done: Vec::new(),
             cost: settings.cost_of(number),
             charge: None,
+            stale: Stale::new(settings, number),
         })
     }
 
@@ -215,7 +218,8 @@ impl SimNode {
         for mut op in self.core.store_ops().drain(..) {
             match op.op {
                 Op::Map => put_all_data(&mut op.data, op.len_bytes),
-                Op::Digest => put_digest_of_zeros(&mut op.data),
+                Op::Digest => self.stale.put_digest(op.offset_bytes, &mut op.data),
+                Op::Write => self.stale.written(op.offset_bytes, op.len_bytes.into()),
                 _ => {}
             }
             let (kind, offset_bytes, len_bytes) = match op.op {

@@ -61,6 +61,14 @@ impl Settings {
         if self.copies.is_some() && self.loaded_nodes < self.nodes {
             return wrong("the number of loaded nodes", "all nodes, for a volume with copies");
         }
+        if let Some(rebuild) = self.rebuild {
+            if self.copies.is_none_or(|copies| copies.copies < 2) {
+                return wrong("the number of copies", "2 or more where one of them is made again");
+            }
+            if rebuild.node >= self.nodes || rebuild.differing_ppm > 1_000_000 {
+                return wrong("what is rebuilt", "one of the nodes, and at most all of its blocks");
+            }
+        }
         if let Some(weak) = self.weak {
             weak.check(self.nodes)?;
         }

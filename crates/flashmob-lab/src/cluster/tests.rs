@@ -31,6 +31,8 @@ pub(super) fn settings() -> Settings {
         node_cost: Cost::TABLET,
         copies: None,
         weak: None,
+        every_ns: None,
+        rebuild: None,
     }
 }
 

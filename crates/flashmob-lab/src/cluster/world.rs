@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use flashmob_core::gateway::LinkId;
+use flashmob_core::gateway::{CopiesStatus, LinkId};
 use flashmob_core::units::Time;
 use slab::Slab;
 
@@ -36,6 +36,8 @@ enum Event {
     Send(usize, Side),
     Timer(usize, Side),
     Connected(usize),
+    /// Its node is away.
+    Unreachable(usize),
     /// The map has the gateway's decisions up to this number.
     Committed(u64),
 }
@@ -62,6 +64,8 @@ pub(super) struct World {
     segments: Slab<(usize, u32, Segment)>,
     pub(super) packets: Packets,
     connect: Vec<LinkId>,
+    /// The node that cannot be reached.
+    away: Option<usize>,
     pub(super) loaded_nodes: usize,
     pub(super) events: u64,
     timed: Timed,
@@ -126,6 +130,7 @@ impl World {
             segments: Slab::new(),
             packets: Packets::default(),
             connect: Vec::new(),
+            away: settings.rebuild.map(|rebuild| rebuild.node as usize),
             loaded_nodes: settings.loaded_nodes as usize,
             events: 0,
             timed: Timed::default(),
@@ -146,9 +151,7 @@ impl World {
         go_on: &mut dyn FnMut(f64) -> bool,
         clock: &mut dyn FnMut() -> u64,
     ) -> (Measured, Timed) {
-        self.gateway.load.reset();
-        self.gateway.busy_ns = 0;
-        (self.packets, self.timed) = (Packets::default(), Timed::default());
+        self.begin_measurement();
         let (before, begin) = (self.snapshot(), self.now);
         let end = begin + time;
         while self.now < end {
@@ -159,6 +162,43 @@ impl World {
         }
         let after = self.snapshot();
         (self.measured(&before, &after, self.now - begin), self.timed)
+    }
+
+    /// The same for as long as `go_on` says, and for `at_most`.
+    pub(super) fn measure_while(
+        &mut self,
+        at_most: Duration,
+        step: Duration,
+        go_on: &mut dyn FnMut(&World) -> bool,
+    ) -> Measured {
+        self.begin_measurement();
+        let (before, begin) = (self.snapshot(), self.now);
+        while self.now < begin + at_most && go_on(self) {
+            self.run_until((self.now + step).min(begin + at_most), &mut || 0);
+        }
+        let after = self.snapshot();
+        self.measured(&before, &after, self.now - begin)
+    }
+
+    fn begin_measurement(&mut self) {
+        self.gateway.load.reset();
+        self.gateway.busy_ns = 0;
+        (self.packets, self.timed) = (Packets::default(), Timed::default());
+    }
+
+    /// Lets time go by.
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.run_until(self.now + time, &mut || 0);
+    }
+
+    /// The node that was away can be reached.
+    pub(super) fn end_absence(&mut self) {
+        self.away = None;
+    }
+
+    /// The state of the volume's copies; only of a volume with copies.
+    pub(super) fn copies(&self) -> CopiesStatus {
+        self.gateway.core.copies_status(self.now, 0).expect("a volume with copies")
     }
 
     pub(super) fn now(&self) -> Time {
@@ -225,6 +265,10 @@ impl World {
                 self.gateway.core.committed(self.now, 0, number, Ok(()));
                 self.wake_gateway();
             }
+            Event::Unreachable(link) => {
+                self.gateway.core.link_closed(self.now, LinkId(link), "its node is away");
+                self.wake_gateway();
+            }
             Event::Connected(link) => {
                 let node = self.routes[link].node;
                 let id = self.nodes[node].core.link_opened();
@@ -269,11 +313,13 @@ impl World {
             self.at(end + COMMIT_TIME, Event::Committed(number));
         }
         for link in connect.drain(..) {
-            self.at(self.now + CONNECT_TIME, Event::Connected(link.0));
+            let is_away = self.away == Some(self.routes[link.0].node);
+            let outcome = if is_away { Event::Unreachable(link.0) } else { Event::Connected(link.0) };
+            self.at(self.now + CONNECT_TIME, outcome);
         }
         self.connect = connect;
-        if let Some(next) = self.gateway.core.next_timeout().filter(|&next| self.gateway.timer.is_none_or(|t| next < t))
-        {
+        let next = self.gateway.core.next_timeout().into_iter().chain(self.gateway.load.next_begin()).min();
+        if let Some(next) = next.filter(|&next| self.gateway.timer.is_none_or(|t| next < t)) {
             let next = next.max(end);
             self.gateway.timer = Some(next);
             self.at(next, Event::GatewayTimer);

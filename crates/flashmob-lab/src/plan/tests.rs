@@ -35,6 +35,8 @@ fn settings() -> Settings {
         node_cost: Cost::TABLET,
         copies: None,
         weak: None,
+        every_ns: None,
+        rebuild: None,
     }
 }
 

@@ -18,7 +18,17 @@ pub fn parameters(nodes: u32, links: u32, batch: Batch) -> Parameters {
         Batch::Auto => nodes.saturating_mul(256),
         Batch::Fixed(k) => nodes.saturating_mul(held(u32::from(k)).max(256)),
     };
-    Parameters { nodes, links, batch, block_bytes: 1, read_percent: 100.0, outstanding, no_io: false, order: None }
+    Parameters {
+        nodes,
+        links,
+        batch,
+        block_bytes: 1,
+        read_percent: 100.0,
+        outstanding,
+        no_io: false,
+        order: None,
+        air_load_percent: None,
+    }
 }
 
 pub fn without_io(p: Parameters) -> Parameters {
@@ -74,6 +84,7 @@ pub fn repetition(p: &Parameters, rate: f64) -> Repetition {
         flash_busy_fraction: Some(0.5),
         gateway_cpu_s: 0.4,
         hedged: None,
+        rebuild: None,
         lateness: None,
         is_void: false,
     }
@@ -143,6 +154,7 @@ pub fn cluster(points: Vec<Point>) -> Cluster {
         disk_ids: Vec::new(),
         copies: None,
         weak: None,
+        rebuild: None,
         points,
     }
 }

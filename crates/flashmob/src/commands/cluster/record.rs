@@ -41,6 +41,8 @@ pub struct Subject {
     pub copies: Option<CopiesModel>,
     /// Modelled nodes that are weaker than the others.
     pub weak: Option<String>,
+    /// The simulated node whose copies are made again.
+    pub rebuild: Option<String>,
     /// Warnings about all points.
     pub warnings: Vec<Warning>,
 }
@@ -54,8 +56,9 @@ pub fn document(
     interrupted: bool,
     args: &ResultArgs,
 ) -> Document {
-    let Subject { setting, air, flash, extent_bytes, disk_ids, copies, weak, warnings } = subject;
-    let mut cluster = Cluster { setting, air, flash, extent_bytes, disk_ids, copies, weak, points: Vec::new() };
+    let Subject { setting, air, flash, extent_bytes, disk_ids, copies, weak, rebuild, warnings } = subject;
+    let mut cluster =
+        Cluster { setting, air, flash, extent_bytes, disk_ids, copies, weak, rebuild, points: Vec::new() };
     cluster.points = points
         .into_iter()
         .map(|(parameters, repetitions)| {
@@ -135,8 +138,10 @@ fn of_point(point: &Point) -> Vec<Warning> {
     }
     let turnover_s = f64::from(point.parameters.outstanding) / rate.median;
     let measured = repetitions.iter().filter(|r| !r.is_void).map(|r| r.elapsed_s).reduce(f64::min);
-    // In order of arrival, and without I/O, there are no waves.
-    let has_waves = point.parameters.order != Some(Order::Arrival) && !point.parameters.no_io;
+    // In order of arrival, without I/O, and of requests that come by time, there are no waves.
+    let parameters = &point.parameters;
+    let has_waves =
+        parameters.order != Some(Order::Arrival) && !parameters.no_io && parameters.air_load_percent.is_none();
     let is_few = |s: &f64| has_waves && *s >= TIME_S_MIN && turnover_s.is_finite() && *s < TURNOVERS_MIN * turnover_s;
     if let Some(measured_s) = measured.filter(is_few) {
         let text = format!(

@@ -87,6 +87,7 @@ impl Sweep {
                             outstanding: load.outstanding_for(nodes, links, mode),
                             no_io,
                             order: None,
+                            air_load_percent: None,
                         }));
                     }
                 }

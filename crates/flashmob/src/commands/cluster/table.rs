@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use flashmob_core::units::Bytes;
 use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
+use flashmob_results::cluster_rebuild::Rebuild;
+use flashmob_results::latency::Latency;
 use flashmob_results::{Document, Measurement};
 use flashmob_text::number;
 
@@ -50,8 +52,9 @@ fn heading(document: &Document, cluster: &Cluster) -> String {
         format!("{} copies{of}", copies.copies)
     });
     let weak = cluster.weak.as_ref().map(|weak| format!("weak nodes {weak}"));
+    let rebuild = cluster.rebuild.as_ref().map(|rebuild| format!("node {rebuild} made equal again"));
     let parts: Vec<String> =
-        [Some(setting.to_string()), air, flash, extents, copies, weak].into_iter().flatten().collect();
+        [Some(setting.to_string()), air, flash, extents, copies, weak, rebuild].into_iter().flatten().collect();
     format!("{}: {}", document.name(), parts.join(", "))
 }
 
@@ -69,7 +72,11 @@ fn points(text: &mut String, cluster: &Cluster) {
     if has(|p| p.parameters.read_percent < 100.0) {
         columns.push(("reads", |p| format!("{}%", p.parameters.read_percent)));
     }
-    columns.push(("out", |p| p.parameters.outstanding.to_string()));
+    if has(|p| p.parameters.air_load_percent.is_some()) {
+        columns.push(("air", |p| p.parameters.air_load_percent.map_or("-".into(), |percent| format!("{percent}%"))));
+    } else {
+        columns.push(("out", |p| p.parameters.outstanding.to_string()));
+    }
     columns.push(("requests/s", |p| number(p.summary.requests_per_second.median)));
     if has(|p| p.summary.repetitions > 1) {
         columns.push(("spread", |p| {
@@ -82,6 +89,15 @@ fn points(text: &mut String, cluster: &Cluster) {
     }
     columns.push(("p50 ms", |p| milliseconds(p, 50.0)));
     columns.push(("p99 ms", |p| milliseconds(p, 99.0)));
+    if has(|p| p.repetitions.iter().any(|r| r.rebuild.is_some())) {
+        columns.push(("before", |p| {
+            rebuilt(p, |r, _| Some(number(r.before_latency_ns.percentile_ns(99.0)? as f64 / 1e6)))
+        }));
+        columns.push(("times", |p| rebuilt(p, |r, during| Some(format!("{:.2}", r.times_as_long(during, 99.0)?)))));
+        columns.push(("copied/s", |p| rebuilt(p, |r, _| Some(Bytes(r.bytes_per_second as u64).to_string()))));
+        columns.push(("of left", |p| rebuilt(p, |r, _| Some(format!("{}%", number(100.0 * r.used_of_left))))));
+        columns.push(("ETA off", |p| rebuilt(p, |r, _| Some(format!("{}%", number(100.0 * r.eta_error?))))));
+    }
     if has(|p| p.repetitions.iter().any(|r| r.hedged.is_some())) {
         columns.push(("hedged", |p| {
             let hedged: u64 = p.repetitions.iter().filter_map(|r| r.hedged).sum();
@@ -100,6 +116,12 @@ fn points(text: &mut String, cluster: &Cluster) {
     }
     columns.push(("", |p| if p.warnings.is_empty() { String::new() } else { "!".into() }));
     text.push_str(&table(&cluster.points, &columns, 0));
+}
+
+/// A figure of the point's last rebuild; a dash if it has none.
+fn rebuilt(point: &Point, figure: fn(&Rebuild, &Latency) -> Option<String>) -> String {
+    let last = point.repetitions.iter().rev().find_map(|r| Some((r.rebuild.as_deref()?, &r.latency_ns)));
+    last.and_then(|(rebuild, during)| figure(rebuild, during)).unwrap_or_else(|| "-".into())
 }
 
 type MaybeSpread = Option<flashmob_results::disk::Spread>;

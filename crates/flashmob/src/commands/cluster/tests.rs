@@ -47,6 +47,7 @@ fn repetition(requests_per_second: f64) -> Repetition {
         flash_busy_fraction: None,
         gateway_cpu_s: 0.1,
         hedged: None,
+        rebuild: None,
         lateness: None,
         is_void: false,
     }
@@ -96,6 +97,7 @@ fn subject(flash: bool) -> Subject {
         disk_ids: Vec::new(),
         copies: None,
         weak: None,
+        rebuild: None,
         warnings: Vec::new(),
     }
 }

@@ -125,6 +125,8 @@ impl PlanArgs {
             node_cost: Cost::TABLET,
             copies: None,
             weak: None,
+            every_ns: None,
+            rebuild: None,
         })
     }
 

@@ -25,6 +25,7 @@ pub fn of(settings: &Settings, answer: &plan::Plan) -> Result<Plan, ProfileError
         outstanding: settings.outstanding,
         no_io: settings.flash.is_none(),
         order: settings.flash.map(|_| order_of(settings.order)),
+        air_load_percent: None,
     };
     let points = std::slice::from_ref(&parameters);
     let flash =

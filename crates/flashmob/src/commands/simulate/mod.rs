@@ -1,5 +1,6 @@
 //! `flashmob simulate`: a cluster in virtual time, with the same measurements as `bench cluster` in the lab.
 
+mod rebuild;
 mod runner;
 
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use flashmob_core::copies::COPIES_MAX;
 use flashmob_core::units::Bytes;
 use flashmob_lab::air::Attachment as Modelled;
 use flashmob_lab::cluster::{NODES_MAX, OUTSTANDING_BYTES_MAX, Weak};
-use flashmob_results::cluster::{AirModel, Attachment, CopiesModel, Setting};
+use flashmob_results::cluster::{AirModel, Attachment, CopiesModel, Parameters, Setting};
 
 use super::cluster::{self, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
@@ -31,6 +32,8 @@ Examples:
         eight phones, one of them the gateway
   flashmob simulate --copies 2 --weak 1:doze=200ms/2s --outstanding 2
         one of eight tablets dozes: what the choice of a copy does for the slowest reads; with --home-only, without it
+  flashmob simulate --copies 2 --rebuild 7 --air-load 25,50,75,90 --air 11n --flash emmc --extent 256MiB -b 4KiB --time 60
+        node 7 returns with other data, and its copies are made again: latency of clients at four loads of the air
   flashmob simulate --nodes 1000 --cells 20 --air 11ac --flash emmc --time 1
   flashmob simulate --nodes 8 --no-io --batch 1,10 --save p1-network.json && flashmob report p1-network.json
 
@@ -45,6 +48,10 @@ pub struct SimulateArgs {
     cells: u32,
     #[command(flatten)]
     copies: CopiesArgs,
+    /// Part of the air that clients take while the node is away: requests come by time, as many a second as take so much,
+    /// whenever they are answered. Without it, each answer is followed by the next request.
+    #[arg(long, requires = "rebuild", value_name = "PERCENT,...", value_delimiter = ',', value_parser = rebuild::parse_load)]
+    air_load: Vec<f64>,
     #[command(flatten)]
     parts: PartsArgs,
     #[command(flatten)]
@@ -66,6 +73,10 @@ pub struct CopiesArgs {
     /// processor), N:doze=TIME/PERIOD (pauses), N:loss=PERCENT (of frames, on the way to them).
     #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
     weak: Option<Weak>,
+    /// A node, counted from 0, that is away during --time and then returns: N, or N:PERCENT if only that part of its blocks
+    /// differs. The rebuild is watched for at most twenty times --time.
+    #[arg(long, requires = "model", value_name = "N", value_parser = rebuild::parse)]
+    rebuild: Option<rebuild::Lacking>,
 }
 
 /// Simulates all points of the arguments.
@@ -73,6 +84,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     args.result.check(None)?;
     let mut sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
     sweep.set_order(order_of(args.parts.order.into()));
+    sweep.points = sweep.points.iter().flat_map(|point| under_loads(point, &args.air_load)).collect();
     let mut simulator = Simulator::new(&args.parts, args.copies, args.cells);
     for point in &sweep.points {
         // All combinations, before the first is simulated. Checked here as well, because the remedy names an option.
@@ -87,6 +99,15 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     }
     let cancel = tell::on_signal()?;
     cluster::measure(&mut simulator, &sweep, &args.result, &cancel, || subject(args, &sweep))
+}
+
+/// The same point under each load.
+fn under_loads(point: &Parameters, air_load: &[f64]) -> Vec<Parameters> {
+    if air_load.is_empty() {
+        return vec![point.clone()];
+    }
+    let with = |&percent: &f64| Parameters { air_load_percent: Some(percent), ..point.clone() };
+    air_load.iter().map(with).collect()
 }
 
 fn subject(args: &SimulateArgs, sweep: &Sweep) -> anyhow::Result<Subject> {
@@ -112,6 +133,7 @@ fn subject(args: &SimulateArgs, sweep: &Sweep) -> anyhow::Result<Subject> {
         disk_ids: Vec::new(),
         copies: args.copies.model.map(|copies| CopiesModel { copies, home_only: args.copies.home_only }),
         weak: args.copies.weak.map(weak::text),
+        rebuild: args.copies.rebuild.map(rebuild::text),
         warnings: Vec::new(),
     })
 }

@@ -3,17 +3,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use flashmob_lab::cluster::{self, Copies, Cost, Measured, Settings};
+use flashmob_lab::cluster::{self, Copies, Cost, Measured, Settings, rebuild};
 use flashmob_results::cluster::{AirUse, Batches, Packets, Parameters, Repetition};
 use flashmob_results::latency::Latency;
 
 use super::super::cluster::Runner;
 use super::super::cluster::sweep::mode_of;
 use super::super::cluster_args::{PartsArgs, Times};
-use super::CopiesArgs;
+use super::{CopiesArgs, rebuild as lacking};
 
 /// Virtual time between checks for cancellation.
 const STEP: Duration = Duration::from_millis(250);
+/// A rebuild is watched for so many times the measured time before it.
+const WATCHED_TIMES: u32 = 20;
 
 /// A runner that simulates.
 #[derive(Debug)]
@@ -51,6 +53,12 @@ impl<'a> Simulator<'a> {
             node_cost: Cost::TABLET,
             copies: self.copies.model.map(|copies| Copies { copies, home_only: self.copies.home_only }),
             weak: self.copies.weak,
+            every_ns: None,
+            rebuild: self.copies.rebuild.map(|lacking| rebuild::Rebuild {
+                node: lacking.node,
+                differing_ppm: lacking.differing_ppm,
+                at_most: times.time * WATCHED_TIMES,
+            }),
         }
     }
 }
@@ -69,6 +77,13 @@ impl Runner for Simulator<'_> {
             progress(fraction);
             !cancel.load(Ordering::Relaxed)
         };
+        if settings.rebuild.is_some() {
+            let load = parameters.air_load_percent.map(|percent| percent / 100.0);
+            let rebuilt = rebuild::run(&settings, load, &mut go_on)?;
+            let repetition = repetition(&rebuilt.during, parameters, cancel.load(Ordering::Relaxed));
+            let result = Some(Box::new(lacking::result(&rebuilt)));
+            return Ok(Repetition { hedged: Some(rebuilt.during.hedged_reads), rebuild: result, ..repetition });
+        }
         let measured = cluster::run_watched(&settings, STEP, &mut go_on)?;
         let repetition = repetition(&measured, parameters, cancel.load(Ordering::Relaxed));
         let hedged = settings.copies.map(|_| measured.hedged_reads);
@@ -109,6 +124,7 @@ fn repetition(measured: &Measured, parameters: &Parameters, is_void: bool) -> Re
         flash_busy_fraction: measured.flash_busy_fraction,
         gateway_cpu_s: measured.gateway_busy.as_secs_f64(),
         hedged: None,
+        rebuild: None,
         lateness: None,
         is_void,
     }

@@ -121,6 +121,7 @@ fn subject(
         disk_ids: facts.disk_ids(asked),
         copies: None,
         weak: None,
+        rebuild: None,
         warnings: Vec::new(),
     };
     if is_unsaid_no_io {

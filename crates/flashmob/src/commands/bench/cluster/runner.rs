@@ -61,6 +61,7 @@ impl Runner for GatewayRunner {
             block_bytes: parameters.block_bytes,
             read_percent: parameters.read_percent,
             outstanding: parameters.outstanding,
+            every_ns: None,
             seed,
         };
         let mut load = Load::new(plan, nodes, times, self.lab.as_deref(), cancel, progress);
@@ -90,6 +91,7 @@ fn repetition(seen: &Seen, parameters: &Parameters, is_cancelled: bool) -> Repet
         flash_busy_fraction: None,
         gateway_cpu_s: end.cpu.saturating_sub(begin.cpu).as_secs_f64(),
         hedged: None,
+        rebuild: None,
         lateness: end.lab.as_ref().map(|lab| lab.lateness),
         is_void: is_cancelled || is_late,
     }
@@ -111,6 +113,7 @@ fn nothing() -> Repetition {
         flash_busy_fraction: None,
         gateway_cpu_s: 0.0,
         hedged: None,
+        rebuild: None,
         lateness: None,
         is_void: true,
     }

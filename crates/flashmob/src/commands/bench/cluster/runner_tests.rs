@@ -18,6 +18,7 @@ fn parameters() -> Parameters {
         outstanding: 64,
         no_io: false,
         order: None,
+        air_load_percent: None,
     }
 }
 
@@ -67,7 +68,7 @@ fn look(factor: u64, at: Instant) -> Look {
 
 fn seen() -> Seen {
     let at = Instant::now();
-    let plan = Plan { range_bytes: 1, block_bytes: 1, read_percent: 100.0, outstanding: 1, seed: 1 };
+    let plan = Plan { range_bytes: 1, block_bytes: 1, read_percent: 100.0, outstanding: 1, every_ns: None, seed: 1 };
     let mut tally = Master::new(plan, 0).reset();
     (tally.requests, tally.errors) = (500, 2);
     tally.latency_ns.record_n(1_000_000, 500).unwrap();

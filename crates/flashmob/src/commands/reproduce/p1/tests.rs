@@ -37,6 +37,7 @@ fn document(run: &Run) -> Document {
                 outstanding: 256,
                 no_io: run.no_io,
                 order: None,
+                air_load_percent: None,
             };
             let repetition = Repetition {
                 begin_s: 0.0,
@@ -52,6 +53,7 @@ fn document(run: &Run) -> Document {
                 flash_busy_fraction: None,
                 gateway_cpu_s: 0.0,
                 hedged: None,
+                rebuild: None,
                 lateness: None,
                 is_void: false,
             };
@@ -79,6 +81,7 @@ fn document(run: &Run) -> Document {
             disk_ids: Vec::new(),
             copies: None,
             weak: None,
+            rebuild: None,
             points,
         }),
         warnings: Vec::new(),
