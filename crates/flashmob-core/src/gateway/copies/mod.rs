@@ -404,10 +404,8 @@ impl Copies {
                 is_torn || (marks.behind & !now.behind) | (marks.doubtful & !now.doubtful) != 0
             }
             Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
-            // The first start that is known. A later one that a mirror lacks is as unknown there as the next.
-            Record::Boot { member, .. } => {
-                self.image.members().get(usize::from(*member)).is_some_and(|member| member.boot_id.is_none())
-            }
+            // Without it, a device would seem to have restarted that has not: with one that has, all copies would seem to have lost power.
+            Record::Boot { .. } => true,
             _ => false,
         }
     }
