@@ -29,6 +29,12 @@ impl Time {
     }
 }
 
+/// Sets a deadline that is not there yet, or is later, to `at`.
+#[inline]
+pub fn bring_forward(due: &mut Option<Time>, at: Time) {
+    *due = Some(due.map_or(at, |due| due.min(at)));
+}
+
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, d: Duration) -> Time {
@@ -40,5 +46,20 @@ impl Sub<Time> for Time {
     type Output = Duration;
     fn sub(self, earlier: Time) -> Duration {
         self.since(earlier)
+    }
+}
+/// Times of tests.
+#[cfg(test)]
+pub mod testing {
+    use super::{Duration, Time};
+
+    /// So many milliseconds.
+    pub fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// So many milliseconds after the first moment of a test, which is not the start of all time.
+    pub fn at(ms: u64) -> Time {
+        Time(1) + Duration::from_millis(ms)
     }
 }

@@ -371,15 +371,7 @@ impl MapImage {
         if losses_told > 0 {
             records.push(Record::Told { count: losses_told });
         }
-        let mut first_chunk = 0u32;
-        for run in self.marks.chunk_by(|a, b| a == b) {
-            let count = run.len() as u32;
-            let marks = run.first().copied().unwrap_or_default();
-            if marks != Marks::default() {
-                records.push(Record::Marks { first_chunk, count, marks });
-            }
-            first_chunk += count;
-        }
+        records.extend(Record::of_marks(self.chunks_marked()));
         records
     }
 }

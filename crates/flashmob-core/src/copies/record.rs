@@ -123,6 +123,18 @@ const MARKS_OPEN: u8 = 1;
 const MARKS_TORN: u8 = 2;
 
 impl Record {
+    /// Records that set the marks of chunks, given in ascending order: one for each run of neighbours with equal marks.
+    pub fn of_marks(marks: impl IntoIterator<Item = (u32, Marks)>) -> Vec<Record> {
+        let mut runs: Vec<(u32, u32, Marks)> = Vec::new();
+        for (chunk, marks) in marks {
+            match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
+                Some(run) => run.1 += 1,
+                None => runs.push((chunk, 1, marks)),
+            }
+        }
+        runs.into_iter().map(|(first_chunk, count, marks)| Record::Marks { first_chunk, count, marks }).collect()
+    }
+
     fn kind(&self) -> Kind {
         match self {
             Record::Begin { .. } => Kind::Begin,

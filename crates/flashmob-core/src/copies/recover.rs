@@ -57,15 +57,17 @@ pub struct Recovered {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
     /// No node has a mirror.
-    #[error("no node keeps a mirror of the volume's map; nodes and gateways before version 0.2 keep none")]
+    #[error("no node keeps a mirror of the volume's map; nodes and gateways of earlier builds keep none")]
     NoMirror,
     /// They belong to several maps.
     #[error(
-        "the nodes keep mirrors of two volumes, with the maps {0:032x} and {1:032x}; name the nodes of one of them only"
+        "the nodes keep mirrors of two volumes, with the maps {0:032x} and {1:032x}; configure the nodes of one volume only"
     )]
     OtherMap(u128, u128),
     /// An extent is there twice.
-    #[error("two nodes have the extent {0:032x}; one of them is a copy of the other: name the one that was in use")]
+    #[error(
+        "two nodes have the extent {0:032x}; one of them is a copy of the other: configure the one that was in use"
+    )]
     Twice(u128),
     /// The mirror's map takes no more changes.
     #[error(transparent)]
@@ -104,17 +106,14 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
     image.change(&Record::Epoch { epoch, nonce: 0 })?;
     open_all(&mut image)?;
     image.version = later(latest(|charge| charge.version, image.version)).ok_or(MapError::Version)?;
-    let is_found = |id: &[u8; 16]| found.iter().any(|node| node.extent_id == *id);
-    let is_missing = |id: &[u8; 16]| !is_unknown_extent(id) && !is_found(id);
-    let members = (0u16..).zip(image.members());
-    let missing: Vec<u16> = members.filter(|(_, m)| is_missing(&m.extent_id)).map(|(number, _)| number).collect();
-    let shows_none = |id: &[u8; 16]| {
-        let mut with_images = found.iter().zip(&images);
-        with_images.any(|(node, image)| node.extent_id == *id && image.is_none())
-    };
-    let members = (0u16..).zip(image.members());
-    let without_mirror: Vec<u16> =
-        members.filter(|(_, m)| shows_none(&m.extent_id)).map(|(number, _)| number).collect();
+    let (mut missing, mut without_mirror) = (Vec::new(), Vec::new());
+    for (number, member) in (0u16..).zip(image.members()) {
+        match found.iter().position(|node| node.extent_id == member.extent_id) {
+            Some(at) if images[at].is_none() => without_mirror.push(number),
+            None if !is_unknown_extent(&member.extent_id) => missing.push(number),
+            _ => {}
+        }
+    }
     let (mut without_copy, mut with_fewer) = (Vec::new(), 0);
     for chunk in 0..image.chunks() {
         let behind = image.marks(chunk).behind;
@@ -135,14 +134,6 @@ fn open_all(image: &mut MapImage) -> Result<(), MapError> {
     if planted::is(Bug::RecoveredTrusted) {
         return Ok(());
     }
-    let mut runs: Vec<(u32, u32, Marks)> = Vec::new();
-    for chunk in 0..image.chunks() {
-        let marks = Marks { is_open: true, ..image.marks(chunk) };
-        match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
-            Some(run) => run.1 += 1,
-            None => runs.push((chunk, 1, marks)),
-        }
-    }
-    runs.into_iter()
-        .try_for_each(|(first_chunk, count, marks)| image.change(&Record::Marks { first_chunk, count, marks }))
+    let all = (0..image.chunks()).map(|chunk| (chunk, Marks { is_open: true, ..image.marks(chunk) }));
+    Record::of_marks(all).iter().try_for_each(|record| image.change(record))
 }

@@ -3,8 +3,8 @@
 //! The shell does one operation of a link at a time, and in their order over all links. A welcome waits for those of the links that it fences which
 //! make a new mirror.
 
+use super::Node;
 use super::link::{LinkId, LinkState};
-use super::{Host, Node};
 use crate::wire::frame::WireError;
 use crate::wire::hello::Hello;
 use crate::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
@@ -153,15 +153,5 @@ impl Node {
     /// Whether the mirror is at rest.
     pub(super) fn is_mirror_idle(&self) -> bool {
         self.mirror_ops.is_empty() && self.links.iter().all(|(_, link)| !link.mirror.is_busy)
-    }
-
-    /// Answers a hello in the place of which a recall could have come, or another recall.
-    #[cold]
-    pub(super) fn first_frame(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) -> Result<(), WireError> {
-        if self.links.get(id.0).is_some_and(|link| link.mirror.is_busy) {
-            return Err(WireError::Malformed("hello before the answer to a recall"));
-        }
-        self.handle_hello(id, hello, host);
-        Ok(())
     }
 }

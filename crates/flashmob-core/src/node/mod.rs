@@ -368,9 +368,10 @@ impl Node {
                 Decoded::Frame(frame, taken) => (frame, taken),
             };
             match (&link.state, frame.kind) {
-                (LinkState::New, FrameKind::Hello) => {
+                // Not before the answer to a recall.
+                (LinkState::New, FrameKind::Hello) if !link.mirror.is_busy => {
                     let hello = Hello::decode(frame.meta)?;
-                    self.first_frame(id, hello, host)?;
+                    self.handle_hello(id, hello, host);
                 }
                 (LinkState::New, FrameKind::Recall) if self.config.keeps_mirror => {
                     self.accept_recall(id, frame.meta)?

@@ -111,14 +111,7 @@ impl Felt {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn at(ms: u64) -> Time {
-        Time(1) + Duration::from_millis(ms)
-    }
+    use crate::units::testing::{at, ms};
 
     /// 10 ms are usual, and the beginning is over.
     fn felt(window: f64) -> Felt {

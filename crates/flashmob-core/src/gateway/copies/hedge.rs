@@ -16,7 +16,7 @@ use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
-use crate::units::{KIB, Time};
+use crate::units::{KIB, Time, bring_forward};
 
 /// One read in so many may be sent twice.
 const SHARE: u32 = 20;
@@ -77,7 +77,7 @@ impl Copies {
     }
 
     fn hedge_at(&mut self, at: Time) {
-        self.hedging.due = Some(self.hedging.due.map_or(at, |due| due.min(at)));
+        bring_forward(&mut self.hedging.due, at);
     }
 
     /// Looks for late reads. Call it when [`Hedging::due`] says so, after received bytes were processed.

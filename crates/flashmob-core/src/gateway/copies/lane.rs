@@ -207,14 +207,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn at(ms: u64) -> Time {
-        Time(1) + Duration::from_millis(ms)
-    }
+    use crate::units::testing::{at, ms};
 
     const KIB4: u32 = PIECE_BYTES_MIN;
 

@@ -157,20 +157,14 @@ impl Log {
         std::mem::replace(&mut self.waiters, later).into_values().flatten().collect()
     }
 
-    /// The batch failed: nothing in it is durable. Returns the chunks whose changes waited to be sent.
-    pub fn failed(&mut self, failure: Failure) -> Vec<u32> {
+    /// The batch failed: nothing in it is durable. Returns the changes that waited to be sent.
+    pub fn failed(&mut self, failure: Failure) -> Vec<Waiter> {
         self.out = None;
         self.trouble = Some(failure);
         let mut launches = Vec::new();
         // What the map's file has waits for mirrors only.
         for (_, waiters) in self.waiters.range_mut(self.filed + 1..) {
-            waiters.retain(|waiter| match waiter {
-                Waiter::Launch(chunk) => {
-                    launches.push(*chunk);
-                    false
-                }
-                _ => true,
-            });
+            launches.extend(waiters.extract_if(.., |waiter| matches!(waiter, Waiter::Launch(..))));
         }
         launches
     }

@@ -190,7 +190,7 @@ impl Copies {
         self.counters.restored += 1;
         self.give_up_member(cx, member);
         let (mut only, mut lost) = (0, Vec::new());
-        let mut runs: Vec<(u32, u32, Marks)> = Vec::new();
+        let mut lacking: Vec<(u32, Marks)> = Vec::new();
         for (chunk, copy) in self.image.chunks_of(member) {
             let marks = self.image.marks(chunk);
             let mut marks = Marks { behind: marks.behind | bit(copy), doubtful: marks.doubtful & !bit(copy), ..marks };
@@ -203,13 +203,10 @@ impl Copies {
                 (marks.is_torn, marks.doubtful) = (true, 0);
                 lost.push(chunk);
             }
-            match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
-                Some(run) => run.1 += 1,
-                None => runs.push((chunk, 1, marks)),
-            }
+            lacking.push((chunk, marks));
         }
-        for (first_chunk, count, marks) in runs {
-            self.bulk_seq = self.decide(Record::Marks { first_chunk, count, marks });
+        for record in Record::of_marks(lacking) {
+            self.bulk_seq = self.decide(record);
         }
         if !lost.is_empty() {
             self.doubt.extend(lost);

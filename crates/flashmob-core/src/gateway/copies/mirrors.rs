@@ -6,7 +6,10 @@
 //!
 //! All frames of a node's mirror go over its first link, as a welcome ends only what came over earlier attempts at the same link.
 
-use std::collections::VecDeque;
+mod recent;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,15 +19,14 @@ use crate::copies::{MapImage, encode_snapshot};
 use crate::gateway::Event;
 use crate::gateway::state::{LinkId, State};
 use crate::planted::{self, Bug};
-use crate::units::{KIB, Time};
+use crate::units::{KIB, Time, bring_forward};
 use crate::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorPut, MirrorState, PutMirror};
+use recent::Recent;
 
 /// How long changes may be kept back that no decision waits for: many go in one frame.
 const LAZY: Duration = Duration::from_secs(1);
 /// When a node that could not store its mirror is given a new one.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
-/// Bytes of changes that are kept for nodes that lack them.
-const RECENT_BYTES_MAX: usize = 1024 * KIB as usize;
 /// A mirror that has grown to so many times its snapshot, and is not small, is made anew.
 const COMPACTION_FACTOR: u64 = 4;
 const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
@@ -43,16 +45,6 @@ pub struct Mirrors {
     confirmed: u64,
     /// When frames are to be sent at the latest.
     due: Option<Time>,
-}
-
-/// The durable changes that came last.
-#[derive(Debug, Default)]
-struct Recent {
-    bytes: VecDeque<u8>,
-    /// Bytes of changes before the first that is kept, and the version there.
-    first: (u64, u64),
-    /// Where batches end, and the version there.
-    ends: VecDeque<(u64, u64)>,
 }
 
 /// A snapshot, and where the changes behind it begin.
@@ -106,43 +98,6 @@ struct Out {
     since: Time,
 }
 
-impl Recent {
-    fn end(&self) -> (u64, u64) {
-        self.ends.back().copied().unwrap_or(self.first)
-    }
-
-    fn push(&mut self, bytes: &[u8], version: u64) {
-        let at = self.end().0 + bytes.len() as u64;
-        self.bytes.extend(bytes);
-        self.ends.push_back((at, version));
-        while self.bytes.len() > RECENT_BYTES_MAX
-            && let Some(end) = self.ends.pop_front()
-        {
-            self.bytes.drain(..(end.0 - self.first.0) as usize);
-            self.first = end;
-        }
-    }
-
-    /// Forgets all: what follows does not continue it.
-    fn begin_anew(&mut self, version: u64) {
-        self.first = (self.end().0 + 1, version);
-        (self.bytes, self.ends) = (VecDeque::new(), VecDeque::new());
-    }
-
-    /// Where the changes behind a version begin.
-    fn after(&self, version: u64) -> Option<u64> {
-        std::iter::once(&self.first).chain(&self.ends).find(|(_, v)| *v == version).map(|(at, _)| *at)
-    }
-
-    /// The bytes from there on, as many as fit a frame, and the last version that is whole with them, with its place.
-    fn part(&self, at: u64) -> (Vec<u8>, Option<(u64, u64)>) {
-        let skip = (at - self.first.0) as usize;
-        let bytes: Vec<u8> = self.bytes.range(skip..).take(MIRROR_FRAME_BYTES_MAX).copied().collect();
-        let to = at + bytes.len() as u64;
-        (bytes, self.ends.iter().rev().find(|(end, _)| *end > at && *end <= to).copied())
-    }
-}
-
 impl Mirror {
     fn is_linked(&self) -> bool {
         matches!(self.phase, Phase::Lacking(_) | Phase::InStep)
@@ -157,10 +112,9 @@ impl Mirror {
 impl Mirrors {
     /// Of a map in the epoch of this start. Nothing is known of the nodes' mirrors.
     pub fn new(image: &MapImage) -> Mirrors {
-        let recent = Recent { first: (0, image.version()), ..Recent::default() };
         Mirrors {
             start: (image.epoch(), image.nonce()),
-            recent,
+            recent: Recent::new(image.version()),
             whole: None,
             out: None,
             members: image.members().iter().map(|_| Mirror::default()).collect(),
@@ -175,7 +129,7 @@ impl Mirrors {
     }
 
     fn look_at(&mut self, at: Time) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        bring_forward(&mut self.due, at);
     }
 
     /// All that was decided is durable: where a node waits for it, a snapshot of that.
@@ -294,12 +248,13 @@ impl Mirrors {
     fn next(&mut self, now: Time, member: usize, wanted: u64) -> Option<(LinkId, PutMirror, Vec<u8>)> {
         let (start, end_at) = (self.start, self.recent.end().0);
         let state = |version, len_bytes| MirrorState { epoch: start.0, nonce: start.1, version, len_bytes };
-        let may_compact = self.may_compact(member);
-        let whole = self.whole_for(self.members.get(member)?);
+        let mirror = self.members.get(member)?;
+        let compacts = mirror.wants_compaction() && self.may_compact(member);
+        let whole = self.whole_for(mirror);
         let mirror = self.members.get_mut(member).filter(|mirror| mirror.out.is_none())?;
         let link = mirror.link?;
         if matches!(mirror.phase, Phase::Failed(until) if now >= until)
-            || matches!(mirror.phase, Phase::InStep if may_compact && mirror.wants_compaction())
+            || matches!(mirror.phase, Phase::InStep if compacts)
         {
             mirror.phase = Phase::Lacking(None);
         }
@@ -318,7 +273,7 @@ impl Mirrors {
                 let late_at = *mirror.lacks_since.get_or_insert(now) + LAZY;
                 let is_much = end_at - mirror.at >= MIRROR_FRAME_BYTES_MAX as u64;
                 if mirror.version >= wanted && now < late_at && !is_much {
-                    self.due = Some(self.due.map_or(late_at, |due| due.min(late_at)));
+                    bring_forward(&mut self.due, late_at);
                     return None;
                 }
                 let (bytes, whole_to) = self.recent.part(mirror.at);
@@ -439,116 +394,5 @@ impl Copies {
         if self.log.is_busy() {
             self.look_at(cx.now + super::watch::WATCH_INTERVAL);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::copies::{Marks, Member, Record, encode_batch, replay};
-
-    /// Mirrors of a map, and the one of its first member.
-    struct Bed {
-        image: MapImage,
-        mirrors: Mirrors,
-        file: Vec<u8>,
-        new: Vec<u8>,
-    }
-
-    impl Bed {
-        fn new() -> Bed {
-            let member = |n: u8| Member {
-                extent_id: [n; 16],
-                boot_id: Some([n; 16]),
-                seen: None,
-                size_bytes: 1 << 20,
-                domain: format!("d{n}"),
-            };
-            let mut image = MapImage::new([9; 16], 1 << 18, 2, (1..4).map(member).collect()).unwrap();
-            image.apply(&Record::Epoch { epoch: 1, nonce: 7 }).unwrap();
-            let mut bed = Bed { mirrors: Mirrors::new(&image), image, file: Vec::new(), new: Vec::new() };
-            bed.mirrors.welcomed(Time::default(), 0, LinkId(0), Some(MirrorState::default()));
-            bed
-        }
-
-        /// So many decisions become durable, each in a batch of its own.
-        fn decide(&mut self, count: usize) {
-            for _ in 0..count {
-                let is_open = !self.image.marks(0).is_open;
-                let record = Record::Marks { first_chunk: 0, count: 1, marks: Marks { is_open, ..Marks::default() } };
-                let (mut bytes, number) = (Vec::new(), self.image.version() + 1);
-                encode_batch(&mut bytes, number, std::slice::from_ref(&record)).unwrap();
-                self.image.apply(&record).unwrap();
-                self.mirrors.committing(&Batch { number, bytes, is_whole: false }, &self.image);
-                self.mirrors.committed(Time::default(), true);
-            }
-        }
-
-        /// The next frame, which waits for no decision.
-        fn next(&mut self) -> Option<(PutMirror, Vec<u8>)> {
-            self.mirrors.at_rest(Time::default(), &self.image);
-            let late = Time::default() + LAZY;
-            // The first look says that it lacks something, the second that it has for long.
-            let frame = self.mirrors.next(Time::default(), 0, 0).or_else(|| self.mirrors.next(late, 0, 0));
-            frame.map(|(_, put, bytes)| (put, bytes))
-        }
-
-        /// The node stores it.
-        fn store(&mut self, (put, bytes): &(PutMirror, Vec<u8>)) {
-            let file = if put.is_new { &mut self.new } else { &mut self.file };
-            file.truncate(put.offset_bytes as usize);
-            assert_eq!(file.len() as u64, put.offset_bytes, "no gap");
-            file.extend(bytes);
-            if put.is_last {
-                self.file = std::mem::take(&mut self.new);
-            }
-            assert!(self.mirrors.answered(Time::default(), 0, MirrorPut { state: put.state, is_kept: true }));
-        }
-
-        /// It gets all that it lacks, and then has the map. Returns how many frames that took.
-        fn catch_up(&mut self) -> usize {
-            let mut frames = 0;
-            while let Some(frame) = self.next() {
-                self.store(&frame);
-                frames += 1;
-            }
-            assert_eq!(replay(&self.file).map(|replayed| replayed.image), Ok(self.image.clone()));
-            frames
-        }
-    }
-
-    #[test]
-    fn a_mirror_gets_a_snapshot_and_then_changes() {
-        let mut bed = Bed::new();
-        assert_eq!(bed.catch_up(), 1);
-        bed.decide(3);
-        assert_eq!(bed.catch_up(), 1);
-        bed.decide(4000);
-        assert!(bed.catch_up() > 1, "a frame has 64 KiB at most");
-    }
-
-    #[test]
-    fn an_answer_that_comes_once_it_has_fallen_out_of_step_puts_it_in_step_no_more() {
-        let mut bed = Bed::new();
-        bed.catch_up();
-        bed.decide(4000);
-        let frame = bed.next().unwrap();
-        assert!(!frame.0.is_new && frame.1.len() == MIRROR_FRAME_BYTES_MAX);
-        bed.decide(RECENT_BYTES_MAX / 24);
-        bed.store(&frame);
-        assert_eq!(bed.mirrors.in_step(), 0, "changes between are not kept any more");
-        bed.catch_up();
-        assert_eq!(bed.mirrors.in_step(), 1);
-    }
-
-    #[test]
-    fn a_mirror_that_has_grown_is_made_anew_only_while_another_is_in_step() {
-        let mut bed = Bed::new();
-        bed.catch_up();
-        bed.decide(4000);
-        bed.catch_up();
-        assert!(bed.file.len() as u64 > COMPACTION_BYTES_MIN);
-        bed.decide(1);
-        assert!(bed.next().is_some_and(|(put, _)| !put.is_new), "it is the only one");
     }
 }

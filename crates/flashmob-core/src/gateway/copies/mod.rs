@@ -56,7 +56,7 @@ use super::state::RequestKey;
 use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
 use crate::op::Failure;
 use crate::planted::{self, Bug};
-use crate::units::Time;
+use crate::units::{Time, bring_forward};
 use crate::wire::hello::Charge;
 
 use change::Change;
@@ -460,8 +460,9 @@ impl Copies {
                 self.retry_at = cx.now + Duration::from_secs(1);
                 self.look_at(self.retry_at);
                 // It refuses them.
-                let launches = self.log.failed(failure);
-                launches.into_iter().for_each(|chunk| self.launch_waiting(cx, chunk));
+                for launch in self.log.failed(failure) {
+                    self.wake(cx, launch);
+                }
             }
         }
     }
@@ -470,13 +471,17 @@ impl Copies {
     fn take_effect(&mut self, cx: &mut Cx<'_>) {
         let mirrored = self.mirrors.reached(|member| self.is_out(member), |member| cx.is_linked(member));
         for waiter in self.log.release(mirrored) {
-            match waiter {
-                Waiter::Launch(chunk) => self.launch_waiting(cx, chunk),
-                Waiter::Review(chunk) => self.review_chunk(cx, chunk),
-                Waiter::Member(member) => self.usable(cx, member),
-                Waiter::Flushes => self.review_flushes(cx),
-                Waiter::Job(chunk) => self.job_durable(cx, chunk),
-            }
+            self.wake(cx, waiter);
+        }
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>, waiter: Waiter) {
+        match waiter {
+            Waiter::Launch(chunk) => self.launch_waiting(cx, chunk),
+            Waiter::Review(chunk) => self.review_chunk(cx, chunk),
+            Waiter::Member(member) => self.usable(cx, member),
+            Waiter::Flushes => self.review_flushes(cx),
+            Waiter::Job(chunk) => self.job_durable(cx, chunk),
         }
     }
 
@@ -499,7 +504,7 @@ impl Copies {
 
     /// Wakes [`Copies::watch`] no later than this.
     fn look_at(&mut self, at: Time) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        bring_forward(&mut self.due, at);
     }
 
     /// When [`Copies::watch`] must be called.

@@ -12,7 +12,7 @@ use super::ranges::RANGE_BYTES_MAX;
 use super::repair::Run;
 use super::{Copies, Cx};
 use crate::planted::{self, Bug};
-use crate::units::Time;
+use crate::units::{Time, bring_forward};
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
 /// How long a piece may keep changes waiting. Each time that it gave way it may for twice as long, up to four times as long.
@@ -93,7 +93,7 @@ impl Copies {
                 pieces.cost_bytes += u64::from(cost_bytes);
                 self.pace.spent(cx.now, cost_bytes.into());
             }
-            Err(at) => self.lane_due = Some(self.lane_due.map_or(at, |due| due.min(at))),
+            Err(at) => bring_forward(&mut self.lane_due, at),
         }
         answer.is_ok()
     }

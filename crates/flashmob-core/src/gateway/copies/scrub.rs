@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::{Copies, Cx};
 use crate::gateway::Gateway;
-use crate::units::Time;
+use crate::units::{Time, bring_forward};
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
 use bad::BadBlocks;
@@ -118,7 +118,7 @@ impl Scrub {
     }
 
     fn look_at(&mut self, at: Time) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        bring_forward(&mut self.due, at);
     }
 }
 

@@ -83,14 +83,7 @@ impl Speed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn at(ms: u64) -> Time {
-        Time(1) + Duration::from_millis(ms)
-    }
+    use crate::units::testing::{at, ms};
 
     fn of(took: Duration, pieces: usize) -> Speed {
         let mut speed = Speed::default();

@@ -95,14 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn at(ms: u64) -> Time {
-        Time(1) + Duration::from_millis(ms)
-    }
+    use crate::units::testing::{at, ms};
 
     #[test]
     fn one_in_a_hundred_takes_longer() {

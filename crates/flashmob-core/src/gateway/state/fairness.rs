@@ -170,10 +170,7 @@ impl Modest {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Time {
-        Time(1) + Duration::from_millis(ms)
-    }
+    use crate::units::testing::at;
 
     #[test]
     fn a_client_of_many_requests_is_not_modest_when_it_has_just_been_answered() {

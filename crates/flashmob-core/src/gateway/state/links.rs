@@ -10,7 +10,7 @@ use super::requests::RequestKey;
 use crate::buffers::{OutQueue, RxBuf};
 use crate::counters::counters;
 use crate::op::Op;
-use crate::units::{KIB, MIB, Time};
+use crate::units::{KIB, MIB, Time, bring_forward};
 use crate::wire::hello::Welcome;
 
 /// The number of a link, counted over all nodes.
@@ -328,7 +328,7 @@ impl Links {
 
     /// A link has a deadline at `at`.
     pub fn look_at(&mut self, at: Time) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        bring_forward(&mut self.due, at);
     }
 
     /// The first deadline, or an earlier time.
