@@ -15,5 +15,6 @@ pub mod node;
 pub mod status;
 pub mod store;
 mod volume;
+mod worker;
 
 pub use volume::{Call, Volume, VolumeError};

@@ -136,3 +136,14 @@ pub enum NodeSource {
         mapped: Mapping,
     },
 }
+
+impl NodeSource {
+    /// How messages call the node: its address, or its path.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            NodeSource::Remote { address } => address.clone(),
+            NodeSource::Local { path, .. } => path.display().to_string(),
+        }
+    }
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, ExtentId, NodeSource, VolumeConfig};
+use crate::config::{Config, ExtentId, VolumeConfig};
 use crate::store::extent_id::unique_id;
 use crate::store::put_file;
 
@@ -95,10 +95,7 @@ impl ExtentMemory {
                 && *named != kept
             {
                 let (path, number) = (self.path.display(), place.1);
-                let place = match &node.source {
-                    NodeSource::Remote { address } => address.clone(),
-                    NodeSource::Local { path, .. } => path.display().to_string(),
-                };
+                let place = node.source.name();
                 anyhow::bail!(
                     "volume '{}', node {number} ({place}): the configuration names extent {named}, but the volume's data is in extent {kept}, \
                      as recorded in {path}; correct `extent`, or start with --forget to give up that data",

@@ -69,10 +69,7 @@ pub(super) fn open_place(
 /// A volume's specification for the state machine.
 pub(super) fn volume_spec((volume, copies): (&VolumeConfig, Option<CopiesSpec>)) -> VolumeSpec {
     let extents = volume.nodes.iter().map(|node| ExtentSpec {
-        name: match &node.source {
-            NodeSource::Remote { address } => address.clone(),
-            NodeSource::Local { path, .. } => path.display().to_string(),
-        },
+        name: node.source.name(),
         size_bytes: node.size_bytes,
         is_local: matches!(node.source, NodeSource::Local { .. }),
     });

@@ -6,8 +6,7 @@
 //! JSON, so that people can read it. Times are seconds since 1970, as a restart of the machine must not make a scrub due.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flashmob_core::copies::COPIES_MAX;
@@ -16,6 +15,7 @@ use flashmob_core::units::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::store::{ExtentId, put_file};
+use crate::worker::Worker;
 
 /// The version of the form.
 const FORMAT: u32 = 1;
@@ -25,8 +25,6 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const NEWS_EVERY: Duration = Duration::from_secs(1);
 /// While a scrub is under way, its place is written this often.
 const PLACE_EVERY: Duration = Duration::from_secs(30);
-/// Stack of the thread in bytes.
-const STACK_BYTES: usize = 256 * 1024;
 
 /// The file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,9 +137,7 @@ pub(super) struct ScrubFile {
     map_id: [u8; 16],
     /// The news that were written last, and when.
     written: Option<(u64, Time)>,
-    /// `None` once it is being dropped.
-    documents: Option<Sender<Vec<u8>>>,
-    thread: Option<JoinHandle<()>>,
+    documents: Worker<Vec<u8>>,
 }
 
 impl ScrubFile {
@@ -151,8 +147,7 @@ impl ScrubFile {
             log::warn!("{}: what is known of scrubs is lost: {why}; they begin anew", path.display());
             ScrubKept::default()
         });
-        let (documents, waiting) = channel::<Vec<u8>>();
-        let work = move || {
+        let work = move |waiting: Receiver<Vec<u8>>| {
             let mut is_failing = false;
             for bytes in &waiting {
                 // Only the last one counts.
@@ -166,9 +161,7 @@ impl ScrubFile {
                 is_failing = written.is_err();
             }
         };
-        let builder = std::thread::Builder::new().name("scrub-file".to_string()).stack_size(STACK_BYTES);
-        let thread = Some(builder.spawn(work)?);
-        Ok((ScrubFile { map_id, written: None, documents: Some(documents), thread }, kept))
+        Ok((ScrubFile { map_id, written: None, documents: Worker::start("scrub-file", work)? }, kept))
     }
 
     /// When [`ScrubFile::keep`] has something to do at the latest.
@@ -191,20 +184,8 @@ impl ScrubFile {
             return;
         };
         self.written = Some((news, now));
-        if let Some(documents) = &self.documents {
-            // Fails only if the thread has panicked.
-            let _ = documents.send(encode(&kept, self.map_id, clock()));
-        }
-    }
-}
-
-impl Drop for ScrubFile {
-    fn drop(&mut self) {
-        self.documents = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported on standard error.
-            let _ = thread.join();
-        }
+        // Fails only if the thread has panicked.
+        let _ = self.documents.give(encode(&kept, self.map_id, clock()));
     }
 }
 

@@ -9,8 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 
 use flashmob_core::copies::mirror_state;
 use flashmob_core::node::{LinkId, MirrorOp};
@@ -19,9 +18,7 @@ use flashmob_core::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, Mirr
 use super::open::sync_parent;
 use super::permanent::Permanent;
 use super::sealed::read_bounded;
-
-/// Stack of the thread in bytes: system calls and a log line need little.
-const STACK_BYTES: usize = 256 * 1024;
+use crate::worker::Worker;
 
 /// What the thread has done.
 #[derive(Debug)]
@@ -56,10 +53,8 @@ pub struct Mirror {
 }
 
 struct Thread {
-    /// `None` once it is to end.
-    jobs: Option<Sender<MirrorOp>>,
+    ops: Worker<MirrorOp>,
     done: Receiver<MirrorAnswer>,
-    handle: Option<JoinHandle<()>>,
 }
 
 impl Mirror {
@@ -85,12 +80,11 @@ impl Mirror {
                 .ok();
         }
         for op in ops.drain(..) {
-            let jobs = self.thread.as_ref().and_then(|thread| thread.jobs.as_ref());
-            let refused = match jobs {
-                Some(jobs) => jobs.send(op).err().map(|error| error.0),
-                None => Some(op),
+            let given = match &self.thread {
+                Some(thread) => thread.ops.give(op),
+                None => Err(op),
             };
-            if let Some(op) = refused {
+            if let Err(op) = given {
                 self.untaken.push(failed(&op));
                 (self.wake)()();
             }
@@ -112,9 +106,8 @@ impl fmt::Debug for Mirror {
 
 impl Thread {
     fn start(path: PathBuf, wake: Box<dyn Fn() + Send>) -> io::Result<Thread> {
-        let (jobs, waiting) = channel::<MirrorOp>();
         let (finished, done) = channel();
-        let work = move || {
+        let work = move |waiting: Receiver<MirrorOp>| {
             let mut file = MirrorFile::new(path);
             for op in waiting {
                 let if_it_fails = failed(&op);
@@ -125,18 +118,7 @@ impl Thread {
                 wake();
             }
         };
-        let handle = std::thread::Builder::new().name("mirror".to_string()).stack_size(STACK_BYTES).spawn(work)?;
-        Ok(Thread { jobs: Some(jobs), done, handle: Some(handle) })
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(handle) = self.handle.take() {
-            // A panic was reported on standard error.
-            let _ = handle.join();
-        }
+        Ok(Thread { ops: Worker::start("mirror", work)?, done })
     }
 }
 

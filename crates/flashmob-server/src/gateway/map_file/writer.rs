@@ -3,15 +3,12 @@
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 
 use flashmob_core::op::Failure;
 
 use super::{MapFile, MapFileError};
-
-/// Stack of the thread in bytes: system calls and a log line need little.
-const STACK_BYTES: usize = 256 * 1024;
+use crate::worker::Worker;
 
 /// The outcome of an [`MapWriter::append`] or [`MapWriter::rewrite`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +31,8 @@ pub struct MapFailure {
 /// Writes a map's file on a thread of its own. One batch or snapshot at a time is under way. Dropping it waits for
 /// that, and gives up the file with its lock.
 pub struct MapWriter {
-    /// `None` once it is being dropped.
-    jobs: Option<Sender<Job>>,
+    jobs: Worker<Job>,
     done: Receiver<(MapDone, Condition)>,
-    thread: Option<JoinHandle<()>>,
     is_busy: bool,
     condition: Condition,
 }
@@ -65,11 +60,10 @@ struct Job {
 impl MapWriter {
     /// Starts the thread. It calls `wake` whenever it has finished something.
     pub fn start(file: MapFile, wake: impl Fn() + Send + 'static) -> io::Result<MapWriter> {
-        let (jobs, waiting) = channel::<Job>();
         let (finished, done) = channel();
         let condition = Condition::of(&file);
         let mut file = file;
-        let work = move || {
+        let work = move |waiting: Receiver<Job>| {
             for job in waiting {
                 let number = job.number;
                 let result = carry_out(&mut file, &job);
@@ -78,8 +72,7 @@ impl MapWriter {
                 wake();
             }
         };
-        let thread = std::thread::Builder::new().name("map".to_string()).stack_size(STACK_BYTES).spawn(work)?;
-        Ok(MapWriter { jobs: Some(jobs), done, thread: Some(thread), is_busy: false, condition })
+        Ok(MapWriter { jobs: Worker::start("map", work)?, done, is_busy: false, condition })
     }
 
     /// Appends a batch whose last record has this number. Nothing else may be under way.
@@ -95,9 +88,7 @@ impl MapWriter {
     fn begin(&mut self, job: Job) {
         assert!(!self.is_busy, "the map is written one batch at a time");
         self.is_busy = true;
-        if let Some(jobs) = &self.jobs
-            && jobs.send(job).is_err()
-        {
+        if self.jobs.give(job).is_err() {
             log::error!("the thread that writes the map has ended; nothing that needs it goes on");
         }
     }
@@ -125,16 +116,6 @@ impl MapWriter {
     #[must_use]
     pub fn wants_compaction(&self) -> bool {
         self.condition.wants_compaction
-    }
-}
-
-impl Drop for MapWriter {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported on standard error.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use flashmob_core::copies::{Found, Record, Recovered, encode_batch, recover};
 use super::identity::home_of;
 use super::map_file::MapFile;
 use super::maps::{check, map_path};
-use crate::config::{Config, NodeSource, VolumeConfig};
+use crate::config::{Config, VolumeConfig};
 use crate::store::ExtentId;
 use recall::{Told, ask};
 
@@ -64,7 +64,7 @@ impl Recovery {
         check_members(&told, &recovered)?;
         let mut mirrors = recovered.mirrors.iter();
         let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
-            name: name_of(&node.source),
+            name: node.source.name(),
             found: match told {
                 Ok(told) => Ok((ExtentId(told.extent_id), mirrors.next().copied().flatten())),
                 Err(error) => Err(error.clone()),
@@ -106,7 +106,7 @@ fn ask_all(volume: &VolumeConfig) -> Vec<Result<Told, String>> {
 fn check_places(volume: &VolumeConfig, told: &[Result<Told, String>]) -> anyhow::Result<()> {
     for (number, (node, told)) in volume.nodes.iter().zip(told).enumerate() {
         let Ok(Told { volume: Some((volume_id, place)), .. }) = told else { continue };
-        let name = name_of(&node.source);
+        let name = node.source.name();
         if *volume_id != volume.id {
             bail!(
                 "node {number} ({name}) has an extent of volume '{volume_id}', and the configuration says '{}'; correct its address, \
@@ -136,11 +136,4 @@ fn check_members(told: &[Result<Told, String>], recovered: &Recovered) -> anyhow
         }
     }
     Ok(())
-}
-
-fn name_of(source: &NodeSource) -> String {
-    match source {
-        NodeSource::Remote { address } => address.clone(),
-        NodeSource::Local { path, .. } => path.display().to_string(),
-    }
 }
