@@ -1,4 +1,4 @@
-//! `flashmob volume`: the volumes of a gateway by node, the replacement of a lost node's extent, scrubs, and the recovery of a lost map.
+//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, scrubs, and recovering a lost map.
 
 mod recover;
 mod replace;
@@ -8,6 +8,8 @@ mod show;
 mod tests;
 
 pub(in crate::commands) use self::show::left;
+
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -53,6 +55,24 @@ pub(in crate::commands) fn volumes(target: &str) -> anyhow::Result<(VolumesRepor
         );
     }
     Ok((report, String::from_utf8(body)?))
+}
+
+/// Asks on the terminal whether to go on, unless `yes` was given. Where nobody can be asked, `what` says what has to be confirmed; if the answer
+/// is no, `otherwise` is the error.
+fn confirm(yes: bool, question: &str, what: &str, otherwise: &'static str) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        bail_value!("{what}; confirm it with --yes");
+    }
+    eprint!("{question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    stdin.read_line(&mut answer)?;
+    anyhow::ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), otherwise);
+    Ok(())
 }
 
 /// The volume with a name.

@@ -1,15 +1,16 @@
 //! `flashmob volume recover`: the map of a volume with copies is made again from its nodes, when the gateway's disk is lost.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::recover::Recovery;
 use flashmob_text::{Side, Table};
 use serde::Serialize;
 
+use super::confirm;
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -18,22 +19,22 @@ const LISTED_MAX: usize = 10;
 const SIDES: [Side; 4] = [Side::Right, Side::Left, Side::Left, Side::Left];
 const WIDTH: usize = 120;
 
-/// Make the map of a volume again from its nodes, when the disk of its gateway is lost.
+/// Recover the map of a volume from its nodes after the gateway's disk was lost.
 ///
-/// The map says where each chunk lies and which copies can be trusted. Nodes keep a mirror of it beside their extents.
-/// This command asks all nodes, takes the latest mirror, and writes the map beside the configuration. The gateway that is
-/// started then compares all copies. No gateway of the volume may run.
+/// The map records where each chunk lies and which copies are current. Each node keeps a mirror of it beside its extent.
+/// This command reads the mirrors of all nodes, takes the latest, and writes the map beside the configuration file. The
+/// gateway then compares all copies when it is started. Stop every gateway of the volume first.
 ///
-/// If a node or its mirror is missing, nothing is written without --accept-loss: only that node may know that another copy
-/// fell behind.
+/// If a node or its mirror is missing, nothing is written without --accept-loss: that another copy fell behind may be
+/// recorded on the missing node only.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example: the gateway's disk is lost, and another machine takes its place:
-  flashmob volume recover cluster.toml pool --dry-run     # what is found, and what would be lost; nothing is written
+Example: another machine replaces a gateway whose disk was lost:
+  flashmob volume recover cluster.toml pool --dry-run     # show what is found and what would be lost; write nothing
   flashmob volume recover cluster.toml pool
-  flashmob gateway --config cluster.toml
+  flashmob gateway cluster.toml
 
-The configuration has the volume's name and its nodes in the order that they had; addresses may have changed.
+The configuration file needs the volume's name and its nodes in their former order. Addresses may have changed.
 The exit status of --dry-run is 1 if --accept-loss would be needed.")]
 pub struct RecoverArgs {
     /// The gateway's configuration file. The map is written beside it.
@@ -42,10 +43,10 @@ pub struct RecoverArgs {
     /// The volume.
     #[arg(value_name = "VOLUME")]
     volume: String,
-    /// Tell what would be recovered, and write nothing.
+    /// Show what would be recovered, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Recover although nodes are missing.
+    /// Recover although nodes or their mirrors are missing.
     #[arg(long)]
     accept_loss: bool,
     /// Do not ask for confirmation.
@@ -105,9 +106,11 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
     if !args.dry_run {
         anyhow::ensure!(
             !needs_accepting,
-            "nodes or their mirrors are missing: bring them back, or give up what only they know with --accept-loss"
+            "nodes or their mirrors are missing: bring them back, or recover without what is recorded there only: --accept-loss"
         );
-        confirm(args)?;
+        let question = format!("recover the map of volume {}? No gateway may use the volume meanwhile.", args.volume);
+        let what = format!("this makes the map of volume '{}' again", args.volume);
+        confirm(args.yes, &question, &what, "nothing was written")?;
         report.path = recovery.write()?;
         report.is_written = true;
     }
@@ -174,14 +177,14 @@ impl Report {
         if !self.missing_nodes.is_empty() {
             let missing: Vec<String> = self.missing_nodes.iter().map(u16::to_string).collect();
             lines.push(format!(
-                "missing: the extents of nodes {}. What was decided last may be known only there: that other copies lack changes",
+                "missing: the extents of nodes {}. That other copies fell behind may be recorded there only",
                 missing.join(", ")
             ));
         }
         if !self.nodes_without_mirror.is_empty() {
             let without: Vec<String> = self.nodes_without_mirror.iter().map(u16::to_string).collect();
             lines.push(format!(
-                "nodes {} have no mirror that can be read: the same is true of them",
+                "nodes {} have no mirror that can be read; what was recorded there only is lost as well",
                 without.join(", ")
             ));
         }
@@ -200,20 +203,4 @@ impl Report {
         }
         lines
     }
-}
-
-fn confirm(args: &RecoverArgs) -> anyhow::Result<()> {
-    if args.yes {
-        return Ok(());
-    }
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        bail_value!("this makes the map of volume '{}' again; confirm it with --yes", args.volume);
-    }
-    eprint!("make the map of volume {} again, while no gateway uses the volume? [y/N] ", args.volume);
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    stdin.read_line(&mut answer).context("cannot read the answer")?;
-    anyhow::ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), "nothing was written");
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! `flashmob volume replace`: the extent of a lost node is given up, and a fresh one takes its place.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -10,7 +10,7 @@ use flashmob_core::units::Bytes;
 use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
 use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
 
-use super::{named, node, volumes};
+use super::{confirm, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -60,9 +60,7 @@ pub struct ReplaceArgs {
 pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
     let (node, member, offered) = offer(args)?;
     let name = printable(&node.name);
-    if !args.yes {
-        confirm(args, &node, &member, &offered)?;
-    }
+    ask(args, &node, &member, &offered)?;
     let request = ReplaceRequest { volume: args.volume.clone(), node: node.number, extent: offered };
     let body = post(&args.target, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT).map_err(explained)?;
     let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
@@ -144,25 +142,17 @@ fn offer(args: &ReplaceArgs) -> anyhow::Result<(NodeDetails, MemberDetails, Stri
     }
 }
 
-fn confirm(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offered: &str) -> anyhow::Result<()> {
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        bail_value!("this gives up the data of node {}; confirm it with --yes", node.number);
-    }
+fn ask(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offered: &str) -> anyhow::Result<()> {
     let known = member.extent.clone().unwrap_or_default();
-    eprint!(
-        "volume {}, node {} ({}): give up extent {known} with {} copies, and make them again on extent {}? [y/N] ",
+    let question = format!(
+        "volume {}, node {} ({}): give up extent {known} with {} copies, and make them again on extent {}?",
         args.volume,
         node.number,
         printable(&node.name),
         member.copies,
         printable(offered)
     );
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    stdin.read_line(&mut answer)?;
-    anyhow::ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), "nothing was changed");
-    Ok(())
+    confirm(args.yes, &question, &format!("this gives up the data of node {}", node.number), "nothing was changed")
 }
 
 /// Waits until all copies on the node are current, with a progress line. Returns their bytes.
