@@ -115,6 +115,8 @@ listed! {
         MirrorNotAwaited => "mirror-not-awaited",
         /// A recovered map takes chunks for settled that it does not know to be open.
         RecoveredTrusted => "recovered-trusted",
+        /// A node accepts a gateway whose map lacks what its mirror has.
+        OlderMapBelieved => "older-map-believed",
         /// A map is recovered from the first mirror that is found.
         FirstMirrorRecovered => "first-mirror-recovered",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.

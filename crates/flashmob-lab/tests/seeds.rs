@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 14] {
+fn faults_of_copies() -> [Fault; 15] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -35,6 +35,7 @@ fn faults_of_copies() -> [Fault; 14] {
         Fault::Misdirect(0),
         Fault::Scrub,
         Fault::LoseMap(time),
+        Fault::OldMap(time, time),
     ]
 }
 

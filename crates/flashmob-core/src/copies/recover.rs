@@ -105,7 +105,10 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
     let epoch = later(latest(|charge| charge.epoch, image.epoch())).ok_or(MapError::Version)?;
     image.change(&Record::Epoch { epoch, nonce: 0 })?;
     open_all(&mut image)?;
-    image.version = later(latest(|charge| charge.version, image.version)).ok_or(MapError::Version)?;
+    // Larger by more than the epoch, so that there are more decisions in it than in any mirror: nodes refuse a map that has fewer.
+    let version =
+        later(latest(|charge| charge.version, image.version)).and_then(|version| version.checked_add(UNSEEN_MAX));
+    image.version = version.ok_or(MapError::Version)?;
     let (mut missing, mut without_mirror) = (Vec::new(), Vec::new());
     for (number, member) in (0u16..).zip(image.members()) {
         match found.iter().position(|node| node.extent_id == member.extent_id) {

@@ -5,6 +5,7 @@
 
 use crate::planted::{self, Bug};
 use crate::wire::hello::{Charge, RefuseReason};
+use crate::wire::mirror::MirrorState;
 
 /// Checks the charge of a hello against the one that the extent remembers.
 ///
@@ -30,13 +31,17 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     let is_same_start = (known.epoch, known.nonce) == (offered.epoch, offered.nonce);
     if offered.epoch < known.epoch {
         let text = format!(
-            "a later gateway is in charge of this volume: epoch {}, this one has {}",
+            "a later gateway is in charge of this volume: epoch {}, this one has {}; stop one of the two, and start the other \
+             again",
             known.epoch, offered.epoch
         );
         return Err((RefuseReason::Deposed, text));
     }
     if offered.epoch == known.epoch && !is_same_start {
-        let text = format!("another gateway is in charge of this volume, and has the same epoch, {}", known.epoch);
+        let text = format!(
+            "another gateway is in charge of this volume, and has the same epoch, {}; if it is stopped, start this one again",
+            known.epoch
+        );
         return Err((RefuseReason::Deposed, text));
     }
     if offered.version < known.version {
@@ -50,11 +55,39 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
         } else {
             (
                 RefuseReason::Deposed,
-                format!("this gateway's map is old: version {offered}, version {known} is known here"),
+                format!(
+                    "this gateway's map is old: version {offered}, version {known} is known here; use the latest map"
+                ),
             )
         });
     }
     Ok(())
+}
+
+/// Checks the charge of a hello against the mirror that the extent keeps: the map's identity, and how much of it.
+///
+/// A mirror gets only what is durable in the map, so the map of a later start has all decisions of the mirror, unless it is an older state of the
+/// file, such as a restored backup. Starts do not count, else such a map would have as many after some more of them.
+pub fn check_mirror(
+    mirror: Option<&([u8; 16], MirrorState)>,
+    offered: Option<&Charge>,
+) -> Result<(), (RefuseReason, String)> {
+    let (Some((map_id, known)), Some(offered)) = (mirror, offered) else { return Ok(()) };
+    // Each start adds one to both.
+    let decisions = |version: u64, epoch: u64| version.saturating_sub(epoch);
+    let lacks = decisions(known.version, known.epoch).saturating_sub(decisions(offered.version, offered.epoch));
+    // Hellos of the start that keeps the mirror may be delayed.
+    let is_same_start = (known.epoch, known.nonce) == (offered.epoch, offered.nonce);
+    let is_believed =
+        [Bug::OlderMapBelieved, Bug::EarlierEpochAccepted, Bug::EpochForgotten].into_iter().any(planted::is);
+    if lacks == 0 || *map_id != offered.map_id || is_same_start || is_believed {
+        return Ok(());
+    }
+    let text = format!(
+        "this gateway's map is an older state of it, and lacks {lacks} decisions that the mirror on this node has; start the \
+         gateway with the latest map, or recover that with `flashmob volume recover`"
+    );
+    Err((RefuseReason::Deposed, text))
 }
 
 /// How many of the charges that it accepted an extent keeps, the last of them.
@@ -122,6 +155,26 @@ mod tests {
         }
         let (reason, text) = check_charge(Some(&KNOWN), None).expect_err("refused");
         assert!(reason == RefuseReason::Identity && text.contains("volume with copies") && text.contains("--forget"));
+    }
+
+    #[test]
+    fn a_map_that_lacks_what_its_mirror_has_is_refused() {
+        let mirror = ([1; 16], MirrorState { epoch: 5, nonce: 77, version: 9, len_bytes: 400 });
+        let next = Charge { epoch: 6, nonce: 1, version: 10, ..KNOWN };
+        for (epoch, version, lacks) in [(6, 9, 1), (6, 6, 4), (7, 10, 1), (90, 93, 1)] {
+            let (reason, text) =
+                check_mirror(Some(&mirror), Some(&Charge { epoch, version, ..next })).expect_err("refused");
+            assert_eq!(reason, RefuseReason::Deposed);
+            assert!(text.contains(&format!("lacks {lacks} decisions")), "{text}");
+        }
+        for (epoch, version) in [(6, 10), (6, 11), (90, 94)] {
+            assert_eq!(check_mirror(Some(&mirror), Some(&Charge { epoch, version, ..next })), Ok(()));
+        }
+        // A hello of the start that keeps the mirror, delayed behind what it has sent on another link.
+        assert_eq!(check_mirror(Some(&mirror), Some(&Charge { version: 8, ..KNOWN })), Ok(()));
+        let other_map = Charge { map_id: [2; 16], version: 1, ..next };
+        assert_eq!(check_mirror(Some(&mirror), Some(&other_map)), Ok(()), "that is for the charge to refuse");
+        assert_eq!((check_mirror(None, Some(&next)), check_mirror(Some(&mirror), None)), (Ok(()), Ok(())));
     }
 
     #[test]

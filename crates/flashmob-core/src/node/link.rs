@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::charge::{check_charge, remembered, takes_over};
+use super::charge::{check_charge, check_mirror, remembered, takes_over};
 use super::mirror::LinkMirror;
 use super::reply::Done;
 use super::told::Told;
@@ -200,6 +200,7 @@ impl Node {
         // Before anything is changed, and before a limit hides it: a gateway that is not in charge learns that.
         let remembered = host.charge();
         check_charge(remembered.as_ref(), hello.charge.as_ref())?;
+        check_mirror(self.mirror.as_ref(), hello.charge.as_ref())?;
         let peer = Peer::of(hello);
         let stays = |l: &NodeLink| l.is_open() && l.peer.is_some_and(|p| !is_fenced_by(&p, &peer));
         if self.links.iter().filter(|(_, l)| stays(l)).count() >= self.config.links_max {

@@ -290,6 +290,8 @@ fn the_latest_mirror_is_recovered_with_all_chunks_open() {
     let image = &recovered.image;
     assert!((0..image.chunks()).all(|chunk| image.marks(chunk).is_open));
     assert!(image.epoch() > 3 + 1000 && image.version() > latest.version + 5 + 1000);
+    let decisions = image.version() - image.epoch();
+    assert!(decisions > (latest.version + 5 - 3) + (1 << 19), "nodes refuse a map that has fewer than their mirror");
     assert_eq!((recovered.missing, recovered.without_copy, recovered.with_fewer), (vec![], vec![], 0));
     // Without a node its chunks have fewer copies; without two some have none.
     let one = recover(&found([old, new, &[]])[..2], 1).unwrap();

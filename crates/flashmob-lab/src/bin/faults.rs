@@ -232,7 +232,7 @@ fn tell_totals(t: &Totals) {
         t.connects
     );
     let faults: Vec<String> =
-        Fault::KINDS.iter().zip(t.faults).map(|(name, count)| format!("{count} {name}")).collect();
+        Fault::KINDS.iter().zip(t.faults.0).map(|(name, count)| format!("{count} {name}")).collect();
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(

@@ -83,10 +83,37 @@ pub enum Fault {
     StuckFlush(usize, Duration),
     /// The gateway is killed and its disk lost; so much later it is started with a map that was recovered from its nodes. Of volumes with copies.
     LoseMap(Duration),
+    /// The map is backed up. After the first time the gateway is started with this older state of its map, and after the second with a map that
+    /// was recovered from its nodes. Of volumes with copies.
+    OldMap(Duration, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 32;
+pub const FAULT_KINDS: usize = 33;
+
+/// How many there were of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultCounts(pub [u64; FAULT_KINDS]);
+
+impl Default for FaultCounts {
+    fn default() -> FaultCounts {
+        FaultCounts([0; FAULT_KINDS])
+    }
+}
+
+impl std::ops::Deref for FaultCounts {
+    type Target = [u64; FAULT_KINDS];
+
+    fn deref(&self) -> &[u64; FAULT_KINDS] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for FaultCounts {
+    fn deref_mut(&mut self) -> &mut [u64; FAULT_KINDS] {
+        &mut self.0
+    }
+}
 
 impl Fault {
     /// The names of all kinds.
@@ -123,6 +150,7 @@ impl Fault {
         "slow flush",
         "stuck flush",
         "lost map",
+        "old map",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -161,6 +189,7 @@ impl Fault {
             Fault::SlowFlush(..) => 29,
             Fault::StuckFlush(..) => 30,
             Fault::LoseMap(_) => 31,
+            Fault::OldMap(..) => 32,
         }
     }
 
@@ -365,6 +394,7 @@ impl World {
             Fault::Blackout(struck, lasts, apart) => self.black_out(struck, lasts, apart),
             Fault::Restore(node, lasts) => self.back_up(node, lasts),
             Fault::LoseMap(lasts) => self.lose_map(lasts),
+            Fault::OldMap(after, lasts) => self.back_up_map(after, lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

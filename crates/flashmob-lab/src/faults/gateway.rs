@@ -403,6 +403,7 @@ impl World {
                 // Until somebody says that the fresh extent takes the place of the old one, and that one for ever.
                 Action::Tell(Told::NodeRefused(name, text))
                     if text.contains("another extent") && self.is_replaced(&name) => {}
+                Action::Tell(Told::NodeRefused(..)) if self.old_map.is_in_use => {}
                 Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
                 Action::Tell(Told::NodeWarning(name, text)) if text.contains("another device") => {
                     // A device that restarted must not be taken for two.

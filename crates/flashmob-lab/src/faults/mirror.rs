@@ -10,6 +10,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::fault::Fault;
+use super::node::NodeLoop;
 use super::scenario::{Scenario, pick};
 use super::trace::What;
 use super::{Event, World};
@@ -25,6 +26,14 @@ pub(super) struct MirrorDisk {
     durable: usize,
     /// A new mirror that is not whole yet.
     new: Vec<u8>,
+}
+
+/// An older state of the map.
+#[derive(Debug, Default)]
+pub(super) struct OldMap {
+    backup: Option<Vec<u8>>,
+    /// The gateway runs with it, or is about to. Nodes keep their mirrors meanwhile.
+    pub is_in_use: bool,
 }
 
 /// What a node does with it.
@@ -94,6 +103,25 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     }
 }
 
+/// Draws whether a gateway is started with an older state of its map. Not where a node is started with less than its mirror, or the gateway counts
+/// in the meantime.
+pub(super) fn draw_old(rng: &mut SmallRng, scenario: &mut Scenario) {
+    let is_in_its_way = |fault: &Fault| {
+        let is_of_map = matches!(fault, Fault::LoseMap(_) | Fault::MapFull(_) | Fault::MapSlow(_));
+        let is_of_gateway =
+            matches!(fault, Fault::GatewayRestart(_) | Fault::SecondGateway(_) | Fault::GatewayStall(_));
+        fault.loses_data() || is_of_map || is_of_gateway || matches!(fault, Fault::Copy(..))
+    };
+    if !rng.random_ratio(1, 4) || scenario.faults.iter().any(|(_, fault)| is_in_its_way(fault)) {
+        return;
+    }
+    let span_us = scenario.span.as_micros() as u64;
+    let at = Duration::from_micros(rng.random_range(0..span_us / 2));
+    let after = Duration::from_micros(rng.random_range(1_000..span_us.max(2_000)));
+    let lasts = Duration::from_micros(rng.random_range(10_000..500_000));
+    scenario.faults.push((at, Fault::OldMap(after, lasts)));
+}
+
 impl World {
     /// A node's process begins with the mirror that it finds.
     pub(super) fn open_mirror(&mut self, n: usize) {
@@ -135,7 +163,7 @@ impl World {
         }
         if let Some(MirrorOp::Put { link, put, bytes }) = node.mirror_work.waiting.pop_front() {
             // Now and then there is no room.
-            let is_kept = !self.ctx.rng.random_ratio(1, 300);
+            let is_kept = !self.ctx.rng.random_ratio(1, 300) || self.old_map.is_in_use;
             if !is_kept {
                 node.mirror = MirrorDisk::default();
             } else {
@@ -180,5 +208,49 @@ impl World {
         self.ctx.trace(What::Phase("the map is recovered from the nodes"));
         self.map.store(encode_snapshot(&image), true);
         self.scrub_kept = Default::default();
+    }
+
+    /// The map is backed up, and restored later.
+    pub(super) fn back_up_map(&mut self, after: Duration, lasts: Duration) {
+        self.old_map.backup = Some(self.map.bytes().to_vec());
+        self.calm_at = self.calm_at.max(self.ctx.now + after + lasts);
+        self.ctx.at(self.ctx.now + after, Event::RestoreMap { lasts });
+    }
+
+    /// The gateway is started with an older state of its map, if all nodes know a later one.
+    pub(super) fn restore_map(&mut self, lasts: Duration) {
+        let Some(backup) = self.old_map.backup.take().filter(|_| self.gateway.core.is_some()) else { return };
+        let decisions = |map: &[u8]| mirror_state(map).map(|(_, state)| state.version - state.epoch);
+        let Some(known) = decisions(&backup) else { return };
+        let knows_later = |node: &NodeLoop| {
+            let is_later = decisions(node.mirror.bytes()).is_some_and(|later| later > known);
+            is_later && node.mirror_work.waiting.is_empty()
+        };
+        if !self.nodes.iter().all(knows_later) {
+            return;
+        }
+        let until = self.ctx.now + lasts;
+        (0..self.nodes.len()).for_each(|n| self.disturb(n, until));
+        self.restart_gateway(Duration::from_micros(100));
+        self.ctx.trace(What::Phase("an older state of the map is restored"));
+        self.map.store(backup, true);
+        // It was started with it some times already.
+        for _ in 0..self.ctx.rng.random_range(0..50) {
+            self.load_map();
+        }
+        self.old_map.is_in_use = true;
+        self.ctx.at(until, Event::RecoverMap { session: self.gateway.session + 1 });
+    }
+
+    /// The map is recovered: no node has accepted the older state of it.
+    pub(super) fn end_old_map(&mut self, session: u64) {
+        if self.gateway.session != session || self.gateway.core.is_none() {
+            return self.ctx.fail("the gateway does not run with the older state of its map".to_string());
+        }
+        if let Some(n) = (0..self.nodes.len()).find(|&n| self.gateway.links_ready(n) > 0) {
+            return self.ctx.fail(format!("node {n} accepts an older state of the map than its mirror has"));
+        }
+        self.old_map.is_in_use = false;
+        self.lose_map(Duration::from_millis(1));
     }
 }

@@ -62,7 +62,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use client::Client;
-pub use fault::{FAULT_KINDS, Fault};
+pub use fault::{FAULT_KINDS, Fault, FaultCounts};
 use gateway::GatewayLoop;
 pub use mapped::CopiesPlan;
 pub use net::LinkQuality;
@@ -106,6 +106,8 @@ enum Event {
     PowerOut { node: usize, down: Duration },
     SyncsRecover { node: usize },
     StoreProgress { node: usize },
+    RestoreMap { lasts: Duration },
+    RecoverMap { session: u64 },
     Watch,
 }
 
@@ -220,7 +222,7 @@ pub struct Totals {
     /// Writes to links that were damaged.
     pub corruptions: u64,
     /// Faults by kind, see [`Fault::kind`].
-    pub faults: [u64; FAULT_KINDS],
+    pub faults: FaultCounts,
     /// Virtual time, in nanoseconds.
     pub virtual_ns: u64,
 }
@@ -260,7 +262,7 @@ impl Totals {
         ];
         pairs.into_iter().for_each(|(sum, n)| *sum += n);
         self.requests.iter_mut().zip(other.requests).for_each(|(sum, n)| *sum += n);
-        self.faults.iter_mut().zip(other.faults).for_each(|(sum, n)| *sum += n);
+        self.faults.iter_mut().zip(other.faults.0).for_each(|(sum, n)| *sum += n);
     }
 }
 
@@ -314,6 +316,7 @@ struct World {
     /// The number of the last sample of this gateway that was looked at.
     samples_seen: u64,
     map: mapped::MapDisk,
+    old_map: mirror::OldMap,
     dark: Option<blackout::Dark>,
     map_trouble: map_trouble::MapTrouble,
     /// What the shell keeps of scrubs, and for which news.
@@ -364,6 +367,7 @@ impl World {
             latencies: Vec::new(),
             samples_seen: 0,
             map: mapped::MapDisk::default(),
+            old_map: mirror::OldMap::default(),
             dark: blackout::Dark::new(&scenario),
             map_trouble: map_trouble::MapTrouble::default(),
             scrub_kept: Default::default(),
@@ -516,6 +520,8 @@ impl World {
             Event::PowerOut { node, down } => self.stop_node(node, down, true),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::SyncsRecover { node } => self.syncs_recover(node),
+            Event::RestoreMap { lasts } => self.restore_map(lasts),
+            Event::RecoverMap { session } => self.end_old_map(session),
             Event::StoreProgress { node } => self.store_progresses(node),
             Event::Watch => {
                 self.watch();

@@ -112,6 +112,7 @@ impl Scenario {
         scrub::draw(&mut SmallRng::seed_from_u64(seed ^ 0x005c_20bb), &mut scenario);
         slow_flush::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfb_4b5), &mut scenario);
         mirror::draw(&mut SmallRng::seed_from_u64(seed ^ 0x3141_2042), &mut scenario);
+        mirror::draw_old(&mut SmallRng::seed_from_u64(seed ^ 0x01d_3a97), &mut scenario);
         scenario
     }
 }

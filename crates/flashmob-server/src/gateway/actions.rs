@@ -77,10 +77,9 @@ fn tell(event: &Event) {
         Event::NodeWarning(name, text) => log::warn!("node {name}: {text}"),
         Event::NodeRecovered(name) => log::info!("node {name}: all limits are met again"),
         Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
-        Event::Deposed(text) => log::error!(
-            "{}: this gateway serves a volume with copies no longer; stop it, or stop the other one and start this one again",
-            harmless(text)
-        ),
+        Event::Deposed(text) => {
+            log::error!("a node refuses this gateway, which serves its volume no longer: {}", harmless(text))
+        }
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(
             "node {name}: its device restarted, or its node after a failed flush, with acknowledged writes that were not flushed; \

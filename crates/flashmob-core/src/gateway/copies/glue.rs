@@ -294,6 +294,7 @@ impl Gateway {
         for key in keys {
             self.fail_request(now, key, Failure::Io);
         }
+        self.drop_dead_pieces();
     }
 
     /// Adds the clients' requests to volumes with copies that no copy can answer.
