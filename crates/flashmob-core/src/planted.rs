@@ -93,7 +93,7 @@ listed! {
         EarlierEpochAccepted => "earlier-epoch-accepted",
         /// The links of the former gateway go on when the second is welcomed.
         EarlierLinksSurvive => "earlier-links-survive",
-        /// A node forgets which gateway is in charge when it is started again.
+        /// A node forgets which gateway is in charge when it is started again, and does not look at its mirror.
         EpochForgotten => "epoch-forgotten",
         /// Chunks that were open when the gateway was killed are taken for equal.
         InheritedOpenTrusted => "inherited-open-trusted",

@@ -59,6 +59,9 @@ pub struct CopiesModel {
     pub copies: u32,
     /// Each chunk was read from one of them, however slow that was.
     pub home_only: bool,
+    /// A scrub ran all the time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub scrub: bool,
 }
 
 /// A modelled air.

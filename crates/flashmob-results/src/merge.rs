@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(different(changed(&one, |c| c.extent_bytes += 1)), "extent");
         assert_eq!(different(changed(&one, |c| c.setting = Setting::Simulator)), "setting (network, lab or simulator)");
         assert_eq!(different(changed(&one, |c| c.flash = None)), "flash");
-        let copies = Some(cluster::CopiesModel { copies: 2, home_only: false });
+        let copies = Some(cluster::CopiesModel { copies: 2, home_only: false, scrub: false });
         assert_eq!(different(changed(&one, |c| c.copies = copies)), "copies");
         assert_eq!(different(changed(&one, |c| c.weak = Some("1:flash=2".into()))), "weak nodes");
         assert_eq!(different(Document { seed: 2, ..one.clone() }), "seed");

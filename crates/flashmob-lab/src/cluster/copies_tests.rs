@@ -14,7 +14,7 @@ fn calm(change: impl Fn(&mut Settings)) -> Measured {
         settings.loaded_nodes = 8;
         settings.air = Profile::parse("11n").unwrap();
         settings.flash = Some(flash::Profile::named("emmc").unwrap());
-        settings.copies = Some(Copies { copies: 2, home_only: false });
+        settings.copies = Some(Copies::of(2));
         settings.outstanding = 8;
         settings.block_bytes = 4096;
         settings.time = Duration::from_secs(20);
@@ -40,7 +40,7 @@ fn the_slowest_reads_hardly_feel_a_weak_node() {
     ] {
         let weak = Some(Weak { nodes: 1, by });
         let chosen = calm(|s| s.weak = weak);
-        let fixed = calm(|s| (s.weak, s.copies) = (weak, Some(Copies { copies: 2, home_only: true })));
+        let fixed = calm(|s| (s.weak, s.copies) = (weak, Some(Copies { home_only: true, ..Copies::of(2) })));
         for (part, without) in [(0.99, without.0), (0.999, without.1)] {
             let (by_choice, by_home) = (times(&chosen, &healthy, part), times(&fixed, &healthy, part));
             assert!(by_choice < 1.5, "{by:?}: {part} takes {by_choice:.2} times as long");
@@ -65,7 +65,7 @@ fn reads_beside_writes_hardly_feel_it_either() {
     for by in [Weakness::Flash(10.0), Weakness::Throttled(10.0), Weakness::Lossy(300_000)] {
         let weak = Some(Weak { nodes: 1, by });
         let chosen = mixed(&|s| s.weak = weak);
-        let fixed = mixed(&|s| (s.weak, s.copies) = (weak, Some(Copies { copies: 2, home_only: true })));
+        let fixed = mixed(&|s| (s.weak, s.copies) = (weak, Some(Copies { home_only: true, ..Copies::of(2) })));
         let (by_choice, by_home) = (times(&chosen, &healthy, 0.99), times(&fixed, &healthy, 0.99));
         assert!(by_choice < 1.3, "{by:?}: {by_choice:.2} times as long");
         assert!(by_home > 1.3, "{by:?}: it would not be slow: {by_home:.2} times as long");
@@ -84,11 +84,36 @@ fn on_a_full_air_nothing_is_asked_twice() {
 }
 
 #[test]
+fn a_scrub_costs_clients_less_than_a_twentieth() {
+    let slow = Some(flash::Profile::named("nexus7-emmc").unwrap());
+    for (air, outstanding, block_bytes) in
+        [("11n", 8, 4096), ("11n", 256, 4096), ("11n", 1600, 1), ("11n-2014", 8, 4096), ("11n-2014", 256, 1)]
+    {
+        let rates = [false, true].map(|scrub| {
+            let measured = calm(|s| {
+                s.air = Profile::parse(air).unwrap();
+                s.flash = slow;
+                (s.outstanding, s.block_bytes) = (outstanding, block_bytes);
+                s.copies = Some(Copies { scrub, ..Copies::of(2) });
+            });
+            assert_eq!((measured.errors, measured.scrubbed_bytes > 0), (0, scrub), "{air}, {outstanding}");
+            rate(&measured)
+        });
+        assert!(
+            rates[1] > rates[0] * 0.95,
+            "{air}, {outstanding} of {block_bytes}: {:.0} of {:.0} reads/s",
+            rates[1],
+            rates[0]
+        );
+    }
+}
+
+#[test]
 fn uneven_nodes_are_used_as_they_can() {
     let uneven = |home_only| {
         calm(|s| {
             s.weak = Some(Weak { nodes: 4, by: Weakness::Flash(2.0) });
-            s.copies = Some(Copies { copies: 2, home_only });
+            s.copies = Some(Copies { home_only, ..Copies::of(2) });
             (s.outstanding, s.block_bytes) = (1600, 1);
             s.flash = Some(flash::Profile::named("nexus7-emmc").unwrap());
         })
@@ -113,7 +138,7 @@ fn weak_nodes_and_copies_have_limits() {
         by(s, Weakness::Dozes { every: Duration::from_micros(every), time: Duration::from_micros(time) });
     }
     fn copies(s: &mut Settings, copies: u32) {
-        s.copies = Some(Copies { copies, home_only: false });
+        s.copies = Some(Copies::of(copies));
     }
     let good: [fn(&mut Settings); 8] = [
         |s| copies(s, 1),
@@ -128,8 +153,8 @@ fn weak_nodes_and_copies_have_limits() {
     let bad: [fn(&mut Settings); 13] = [
         |s| copies(s, 0),
         |s| copies(s, 5),
-        |s| (s.nodes, s.loaded_nodes, s.copies) = (3, 3, Some(Copies { copies: 4, home_only: false })),
-        |s| (s.loaded_nodes, s.copies) = (3, Some(Copies { copies: 2, home_only: false })),
+        |s| (s.nodes, s.loaded_nodes, s.copies) = (3, 3, Some(Copies::of(4))),
+        |s| (s.loaded_nodes, s.copies) = (3, Some(Copies::of(2))),
         |s| s.weak = Some(Weak { nodes: 0, by: Weakness::Flash(2.0) }),
         |s| s.weak = Some(Weak { nodes: 5, by: Weakness::Flash(2.0) }),
         |s| by(s, Weakness::Flash(0.99)),

@@ -16,6 +16,7 @@ pub(super) struct Snapshot {
     replies: u64,
     hedged_reads: u64,
     hedges_first: u64,
+    scrubbed_bytes: u64,
 }
 
 impl World {
@@ -32,6 +33,7 @@ impl World {
             replies: links().map(|l| l.counters.reply_frames).sum(),
             hedged_reads: copies.hedged_reads,
             hedges_first: copies.hedges_first,
+            scrubbed_bytes: copies.scrubbed_bytes,
         }
     }
 
@@ -68,6 +70,7 @@ impl World {
             events: self.events,
             hedged_reads: after.hedged_reads - before.hedged_reads,
             hedges_first: after.hedges_first - before.hedges_first,
+            scrubbed_bytes: after.scrubbed_bytes - before.scrubbed_bytes,
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct SimGateway {
     pub(super) timer: Option<Time>,
     /// All nodes are linked that are there: the load begins then, so that none of its requests waits for a link.
     is_linked: bool,
+    /// The volume is scrubbed all the time.
+    scrubs: bool,
     /// The node that is away at first.
     away: Option<usize>,
     cost: Cost,
@@ -122,6 +124,7 @@ impl SimGateway {
             cut: Vec::new(),
             timer: None,
             is_linked: false,
+            scrubs: settings.copies.is_some_and(|copies| copies.scrub),
             away: settings.rebuild.map(|rebuild| rebuild.node as usize),
             cost: settings.gateway_cost,
             dirty_clients: Vec::new(),
@@ -154,6 +157,10 @@ impl SimGateway {
             self.is_linked = self.is_linked || self.is_each_linked(self.away);
             if self.is_linked {
                 self.load.fill(now, &mut self.core, &mut NoLocal);
+                if self.scrubs && self.core.scrub_status(now, 0).is_some_and(|status| !status.compare.is_running) {
+                    // A volume with copies has no reason to refuse it.
+                    let _ = self.core.begin_scrub(now, 0, true);
+                }
             }
             self.core.turn(now, &mut NoLocal);
             while let Some(action) = self.core.poll_action() {

@@ -86,6 +86,16 @@ pub struct Copies {
     pub copies: u32,
     /// Each chunk is read from one of them, however slow that is.
     pub home_only: bool,
+    /// The volume is scrubbed all the time.
+    pub scrub: bool,
+}
+
+impl Copies {
+    /// So many copies; reads choose between them, and nothing is scrubbed.
+    #[must_use]
+    pub const fn of(copies: u32) -> Copies {
+        Copies { copies, home_only: false, scrub: false }
+    }
 }
 
 /// Processor costs in nanoseconds.
@@ -231,6 +241,8 @@ pub struct Measured {
     pub hedged_reads: u64,
     /// Those of them that the second copy answered first.
     pub hedges_first: u64,
+    /// Bytes of copies that a scrub has read.
+    pub scrubbed_bytes: u64,
 }
 
 /// TCP packets, seen from the gateway.

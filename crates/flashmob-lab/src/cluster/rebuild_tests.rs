@@ -19,7 +19,7 @@ fn rebuilt(load: Option<f64>, change: impl Fn(&mut Settings)) -> Rebuilt {
         air: Profile::parse("11n").unwrap(),
         flash: Some(flash::Profile::named("emmc").unwrap()),
         extent_bytes: 256 * MIB,
-        copies: Some(Copies { copies: 2, home_only: false }),
+        copies: Some(Copies::of(2)),
         block_bytes: 4096,
         read_percent: 70.0,
         outstanding: 4096,
@@ -113,7 +113,7 @@ fn it_ends_on_slow_flash_under_steady_writes_to_its_only_chunk() {
 #[test]
 fn what_is_rebuilt_has_limits() {
     let fits = |change: fn(&mut Settings)| {
-        let mut settings = Settings { copies: Some(Copies { copies: 2, home_only: false }), ..settings() };
+        let mut settings = Settings { copies: Some(Copies::of(2)), ..settings() };
         settings.rebuild = Some(Rebuild { node: 3, differing_ppm: ALL, at_most: Duration::ZERO });
         change(&mut settings);
         settings.check().is_ok()
@@ -123,11 +123,7 @@ fn what_is_rebuilt_has_limits() {
     }
     let good: [fn(&mut Settings); 3] = [|_| (), |s| rebuild(s, 0, 0), |s| rebuild(s, 3, ALL)];
     assert_eq!(good.map(fits), [true; 3]);
-    let bad: [fn(&mut Settings); 4] = [
-        |s| rebuild(s, 4, ALL),
-        |s| rebuild(s, 0, ALL + 1),
-        |s| s.copies = None,
-        |s| s.copies = Some(Copies { copies: 1, home_only: false }),
-    ];
+    let bad: [fn(&mut Settings); 4] =
+        [|s| rebuild(s, 4, ALL), |s| rebuild(s, 0, ALL + 1), |s| s.copies = None, |s| s.copies = Some(Copies::of(1))];
     assert_eq!(bad.map(fits), [false; 4]);
 }

@@ -49,7 +49,8 @@ fn heading(document: &Document, cluster: &Cluster) -> String {
     let extents = (cluster.extent_bytes > 0).then(|| format!("{} each", Bytes(cluster.extent_bytes)));
     let copies = cluster.copies.map(|copies| {
         let of = if copies.home_only { ", read from one" } else { "" };
-        format!("{} copies{of}", copies.copies)
+        let scrub = if copies.scrub { ", scrubbed all the time" } else { "" };
+        format!("{} copies{of}{scrub}", copies.copies)
     });
     let weak = cluster.weak.as_ref().map(|weak| format!("weak nodes {weak}"));
     let rebuild = cluster.rebuild.as_ref().map(|rebuild| format!("node {rebuild} made equal again"));

@@ -69,6 +69,9 @@ pub struct CopiesArgs {
     /// Read each chunk from one of its copies, however slow that is: shows what the choice is worth.
     #[arg(long, requires = "model")]
     home_only: bool,
+    /// Scrub the volume all the time, as `volume scrub --now` would: shows what that costs.
+    #[arg(long, requires = "model", conflicts_with = "rebuild")]
+    scrub: bool,
     /// The last N nodes are weaker than the others: N:flash=FACTOR (so many times slower), N:throttle=FACTOR (flash and
     /// processor), N:doze=TIME/PERIOD (pauses), N:loss=PERCENT (of frames, on the way to them).
     #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
@@ -131,7 +134,11 @@ fn subject(args: &SimulateArgs, sweep: &Sweep) -> anyhow::Result<Subject> {
         flash,
         extent_bytes: parts.extent,
         disk_ids: Vec::new(),
-        copies: args.copies.model.map(|copies| CopiesModel { copies, home_only: args.copies.home_only }),
+        copies: args.copies.model.map(|copies| CopiesModel {
+            copies,
+            home_only: args.copies.home_only,
+            scrub: args.copies.scrub,
+        }),
         weak: args.copies.weak.map(weak::text),
         rebuild: args.copies.rebuild.map(rebuild::text),
         warnings: Vec::new(),

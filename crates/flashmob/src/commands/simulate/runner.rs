@@ -51,7 +51,11 @@ impl<'a> Simulator<'a> {
             seed,
             gateway_cost: Cost::COMPUTER,
             node_cost: Cost::TABLET,
-            copies: self.copies.model.map(|copies| Copies { copies, home_only: self.copies.home_only }),
+            copies: self.copies.model.map(|copies| Copies {
+                copies,
+                home_only: self.copies.home_only,
+                scrub: self.copies.scrub,
+            }),
             weak: self.copies.weak,
             every_ns: None,
             rebuild: self.copies.rebuild.map(|lacking| rebuild::Rebuild {
