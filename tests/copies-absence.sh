@@ -38,6 +38,7 @@ check 'what differs is copied, and nothing else' test "$copied_bytes" -eq "$diff
 # Each block is read from one node and written to the other; hashes of both copies are 16 bytes in 4 KiB. The rest: the map's mirror, frames.
 at_most 'what crosses the network is twice that, the hashes, and little else' "$network_bytes" \
     $((2 * differing_bytes + behind_bytes / 128 + (1 << 20))) bytes
+check 'and not less' test "$network_bytes" -ge $((2 * differing_bytes))
 check 'and far less than the chunks that were behind' test "$network_bytes" -lt $((behind_bytes / 8))
 check 'every byte is there' is_all_there
 for node in node0 node1 node2; do

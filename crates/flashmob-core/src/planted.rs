@@ -89,7 +89,7 @@ listed! {
         PartialWriteLaundersRot => "partial-write-launders-rot",
         /// A gateway takes decisions for durable that the map of its successor refused.
         RefusedCommitBelieved => "refused-commit-believed",
-        /// A node accepts a gateway that is not in charge any more.
+        /// A node accepts a gateway that is not in charge any more, and mirrors tell nothing.
         EarlierEpochAccepted => "earlier-epoch-accepted",
         /// The links of the former gateway go on when the second is welcomed.
         EarlierLinksSurvive => "earlier-links-survive",
@@ -115,7 +115,7 @@ listed! {
         MirrorNotAwaited => "mirror-not-awaited",
         /// A recovered map takes chunks for settled that it does not know to be open.
         RecoveredTrusted => "recovered-trusted",
-        /// A node accepts a gateway whose map lacks what its mirror has.
+        /// A gateway is accepted, and goes on, whose map lacks what a node's mirror has.
         OlderMapBelieved => "older-map-believed",
         /// A map is recovered from the first mirror that is found.
         FirstMirrorRecovered => "first-mirror-recovered",

@@ -67,27 +67,41 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
 /// Checks the charge of a hello against the mirror that the extent keeps: the map's identity, and how much of it.
 ///
 /// A mirror gets only what is durable in the map, so the map of a later start has all decisions of the mirror, unless it is an older state of the
-/// file, such as a restored backup. Starts do not count, else such a map would have as many after some more of them.
+/// file, such as a restored backup. Starts do not count, else such a map would have as many after some more of them. What it decided since then
+/// does, so the gateway compares the welcome with what its map had at first.
 pub fn check_mirror(
     mirror: Option<&([u8; 16], MirrorState)>,
     offered: Option<&Charge>,
 ) -> Result<(), (RefuseReason, String)> {
     let (Some((map_id, known)), Some(offered)) = (mirror, offered) else { return Ok(()) };
-    // Each start adds one to both.
-    let decisions = |version: u64, epoch: u64| version.saturating_sub(epoch);
-    let lacks = decisions(known.version, known.epoch).saturating_sub(decisions(offered.version, offered.epoch));
-    // Hellos of the start that keeps the mirror may be delayed.
-    let is_same_start = (known.epoch, known.nonce) == (offered.epoch, offered.nonce);
-    let is_believed =
-        [Bug::OlderMapBelieved, Bug::EarlierEpochAccepted, Bug::EpochForgotten].into_iter().any(planted::is);
-    if lacks == 0 || *map_id != offered.map_id || is_same_start || is_believed {
+    if *map_id != offered.map_id {
         return Ok(());
     }
-    let text = format!(
-        "this gateway's map is an older state of it, and lacks {lacks} decisions that the mirror on this node has; start the \
-         gateway with the latest map, or recover that with `flashmob volume recover`"
-    );
-    Err((RefuseReason::Deposed, text))
+    let Charge { epoch, nonce, version, .. } = *offered;
+    let had = MirrorState { epoch, nonce, version, len_bytes: 0 }.decisions();
+    match lacking((epoch, nonce), had, known) {
+        Some(lacks) => Err((RefuseReason::Deposed, older_map(lacks))),
+        None => Ok(()),
+    }
+}
+
+/// How many decisions a mirror has that the map of this `start` of a gateway lacked when it `had` so many; `None` if it lacked none.
+#[must_use]
+pub fn lacking(start: (u64, u64), had: u64, mirror: &MirrorState) -> Option<u64> {
+    let is_believed =
+        [Bug::OlderMapBelieved, Bug::EarlierEpochAccepted, Bug::EpochForgotten].into_iter().any(planted::is);
+    // Hellos of the start that keeps the mirror may be delayed.
+    let is_same_start = (mirror.epoch, mirror.nonce) == start;
+    mirror.decisions().checked_sub(had).filter(|&lacks| lacks > 0 && !is_same_start && !is_believed)
+}
+
+/// Says that a map is refused, and what to do.
+#[must_use]
+pub fn older_map(lacks: u64) -> String {
+    format!(
+        "this gateway's map is an older state of it, and lacks {lacks} decisions that the mirror on this node has; stop this gateway \
+         and start it with the latest map, or move its map away and recover the latest with `flashmob volume recover`"
+    )
 }
 
 /// How many of the charges that it accepted an extent keeps, the last of them.

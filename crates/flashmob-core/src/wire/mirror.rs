@@ -76,6 +76,12 @@ pub struct Recalled {
 }
 
 impl MirrorState {
+    /// Decisions in it, apart from starts of gateways: each start adds one to the epoch and to the version.
+    #[must_use]
+    pub fn decisions(&self) -> u64 {
+        self.version.saturating_sub(self.epoch)
+    }
+
     pub(super) fn put(&self, meta: &mut Vec<u8>) {
         let numbers = [self.epoch, self.nonce, self.version, self.len_bytes];
         numbers.iter().for_each(|number| meta.extend_from_slice(&number.to_le_bytes()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::testing::{
     GatewayBed, NodeBed, Reads, bytes_of, frames, gateway_config, hello, node_config, volume, welcome,
 };
-use flashmob_core::copies::{Found, MapImage, Member, RecoverError, mirror_state, recover};
+use flashmob_core::copies::{Found, MapImage, Member, Record, RecoverError, encode_snapshot, mirror_state, recover};
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, ReplaceError, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig};
@@ -302,13 +302,60 @@ fn the_latest_mirror_is_recovered_with_all_chunks_open() {
     assert!(!two.without_copy.is_empty());
 }
 
+/// A map of one member per extent in `1..=3`, that has been started and has decided so often since.
+fn map_of(epoch: u64, decisions: u64) -> MapImage {
+    let member = |n: u8| Member {
+        extent_id: [n; 16],
+        boot_id: Some([n; 16]),
+        seen: None,
+        size_bytes: CHUNK_BYTES,
+        domain: format!("d{n}"),
+    };
+    let mut image = MapImage::new([9; 16], CHUNK_BYTES, 1, (1..=3).map(member).collect()).unwrap();
+    for epoch in 1..=epoch {
+        image.apply(&Record::Epoch { epoch, nonce: epoch }).unwrap();
+    }
+    for count in 0..decisions {
+        image.apply(&Record::Loss { count }).unwrap();
+    }
+    image
+}
+
+#[test]
+fn what_an_older_map_has_decided_is_not_recovered() {
+    let of = |n: u8, mirror: &'static [u8]| Found { extent_id: [n; 16], charge: None, mirror };
+    let leaked = |image: &MapImage| -> &'static [u8] { Vec::leak(encode_snapshot(image)) };
+    // A backup that lacks ten decisions was started twice, and has made five of its own.
+    let (latest, branch) = (leaked(&map_of(4, 30)), leaked(&map_of(6, 25)));
+    let recovered = recover(&[of(1, branch), of(2, latest), of(3, branch)], 1000).unwrap();
+    assert_eq!((recovered.from, recovered.of, recovered.branched), (1, (4, map_of(4, 30).version()), vec![0, 2]));
+    // A start that has decided nothing is a later one of the same map.
+    let recovered = recover(&[of(1, leaked(&map_of(5, 30))), of(2, latest), of(3, latest)], 1000).unwrap();
+    assert_eq!((recovered.from, recovered.branched), (0, vec![]));
+}
+
+#[test]
+fn a_recovery_counts_for_more_than_an_earlier_one() {
+    let of = |n: u8, mirror: &'static [u8]| Found { extent_id: [n; 16], charge: None, mirror };
+    let leaked = |image: &MapImage| -> &'static [u8] { Vec::leak(encode_snapshot(image)) };
+    let mirror = leaked(&map_of(4, 30));
+    let decisions = |found: &[Found<'_>], moment| {
+        let image = recover(found, moment).unwrap().image;
+        image.version() - image.epoch()
+    };
+    // The second finds nothing of the first.
+    let first = decisions(&[of(1, mirror), of(2, mirror)], 1_000_000);
+    let second = decisions(&[of(3, mirror)], 1_600_000);
+    assert!(second >= first + 600_000, "{first}, {second}");
+}
+
 #[test]
 fn what_cannot_be_recovered_says_why() {
     let of = |extent: u8, mirror| Found { extent_id: [extent; 16], charge: None, mirror };
     let mirror = |id: u8| {
         let member =
             Member { extent_id: [1; 16], boot_id: None, seen: None, size_bytes: 4096, domain: "d".to_string() };
-        flashmob_core::copies::encode_snapshot(&MapImage::new([id; 16], 4096, 1, vec![member]).unwrap())
+        encode_snapshot(&MapImage::new([id; 16], 4096, 1, vec![member]).unwrap())
     };
     let (a, b) = (mirror(1), mirror(2));
     assert_eq!(recover(&[], 1), Err(RecoverError::NoMirror));

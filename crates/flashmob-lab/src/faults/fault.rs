@@ -306,7 +306,8 @@ pub(super) fn draw_late_welcome(rng: &mut SmallRng, scenario: &mut Scenario) {
 
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
-        self.ctx.totals.faults[fault.kind()] += 1;
+        // An older map counts when it is restored, if it is.
+        self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(fault, Fault::OldMap(..)));
         let now = self.ctx.now;
         match fault {
             Fault::Cut(node) => {

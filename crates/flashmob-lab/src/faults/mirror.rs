@@ -229,6 +229,7 @@ impl World {
         if !self.nodes.iter().all(knows_later) {
             return;
         }
+        self.ctx.totals.faults[Fault::OldMap(lasts, lasts).kind()] += 1;
         let until = self.ctx.now + lasts;
         (0..self.nodes.len()).for_each(|n| self.disturb(n, until));
         self.restart_gateway(Duration::from_micros(100));

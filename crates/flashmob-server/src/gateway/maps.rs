@@ -135,8 +135,10 @@ fn take_charge(
     };
     let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
     let first = image.version() + 1;
-    let mut records = vec![Record::Epoch { epoch: image.epoch() + 1, nonce }];
     let home = home_of(file.path());
+    // A new home counts as another start, not as a decision: nodes refuse maps that lack decisions.
+    let starts = 1 + u64::from(image.home().is_some_and(|known| known != home));
+    let mut records = vec![Record::Epoch { epoch: image.epoch() + starts, nonce }];
     if image.home() != Some(home) {
         anyhow::ensure!(
             image.home().is_none() || takes_over,
@@ -247,8 +249,8 @@ mod tests {
         std::fs::copy(&first, &second).unwrap();
         let refused = start(&second, false).unwrap_err().to_string();
         assert!(refused.contains("was last used on another machine") && refused.contains("--take-over"), "{refused}");
-        assert_eq!(start(&second, true).unwrap(), 3, "the refused start is not counted");
-        assert_eq!(start(&second, false).unwrap(), 4, "it is at home there from now on");
+        assert_eq!(start(&second, true).unwrap(), 4, "the refused start is not counted, the move is");
+        assert_eq!(start(&second, false).unwrap(), 5, "it is at home there from now on");
         assert_eq!(start(&first, true).unwrap(), 3, "to be told to take over does no harm at home");
     }
 }

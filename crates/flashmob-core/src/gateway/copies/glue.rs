@@ -244,6 +244,10 @@ impl Gateway {
         let node = &self.nodes[self.links[id].node];
         let (volume, member) = (node.volume, node.extent as u16);
         let (charged, is_first) = (self.links[id].charged, self.links[id].number == 0);
+        let older = self.with_copies(now, volume, |copies, _| copies.is_older_map(welcome.mirror)).flatten();
+        if let Some(why) = older {
+            return self.depose(now, volume, &why);
+        }
         self.with_copies(now, volume, |copies, cx| {
             if is_first {
                 copies.mirror_welcomed(cx, member, id, welcome.mirror);

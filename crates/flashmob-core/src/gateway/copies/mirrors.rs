@@ -18,6 +18,7 @@ use super::{Copies, Cx};
 use crate::copies::{MapImage, encode_snapshot};
 use crate::gateway::Event;
 use crate::gateway::state::{LinkId, State};
+use crate::node::{lacking, older_map};
 use crate::planted::{self, Bug};
 use crate::units::{KIB, Time, bring_forward};
 use crate::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorPut, MirrorState, PutMirror};
@@ -35,6 +36,8 @@ const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
 #[derive(Debug)]
 pub struct Mirrors {
     start: (u64, u64),
+    /// Decisions in the map when it was opened.
+    had: u64,
     recent: Recent,
     /// The latest snapshot, while a node needs it.
     whole: Option<Arc<Whole>>,
@@ -114,6 +117,7 @@ impl Mirrors {
     pub fn new(image: &MapImage) -> Mirrors {
         Mirrors {
             start: (image.epoch(), image.nonce()),
+            had: image.version().saturating_sub(image.epoch()),
             recent: Recent::new(image.version()),
             whole: None,
             out: None,
@@ -140,6 +144,11 @@ impl Mirrors {
             self.whole = Some(Arc::new(Whole { version, at, bytes: encode_snapshot(image) }));
             self.look_at(now);
         }
+    }
+
+    /// How many decisions a node's mirror has that the map lacked when it was opened: it is an older state of it.
+    fn lacking(&self, told: Option<MirrorState>) -> Option<u64> {
+        lacking(self.start, self.had, &told.filter(|told| told.len_bytes > 0)?)
     }
 
     /// A node's first link was welcomed: what it tells of its mirror.
@@ -333,6 +342,11 @@ impl Mirrors {
 }
 
 impl Copies {
+    /// Why the map must not be used, if a node's welcome tells of a mirror that has more.
+    pub(super) fn is_older_map(&self, told: Option<MirrorState>) -> Option<String> {
+        self.mirrors.lacking(told).map(older_map)
+    }
+
     /// What a node's welcome tells of its mirror.
     pub(super) fn mirror_welcomed(&mut self, cx: &mut Cx<'_>, member: u16, link: LinkId, told: Option<MirrorState>) {
         self.mirrors.welcomed(cx.now, usize::from(member), link, told);

@@ -89,6 +89,8 @@ struct NodeReport {
     /// Epoch and version of its mirror, if it has one.
     epoch: Option<u64>,
     version: Option<u64>,
+    /// A gateway was started with an older state of the map, and used this node: what it acknowledged is lost.
+    is_branched: bool,
     /// Why it was not found.
     error: Option<String>,
 }
@@ -101,12 +103,14 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
     if args.output == Form::Table {
         report.lines().into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
-    let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty();
+    let is_branched = report.nodes.iter().any(|node| node.is_branched);
+    let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty() && !is_branched;
     let needs_accepting = !is_all_known && !args.accept_loss;
     if !args.dry_run {
         anyhow::ensure!(
             !needs_accepting,
-            "nodes or their mirrors are missing: bring them back, or recover without what is recorded there only: --accept-loss"
+            "nodes or their mirrors are missing, or are of an older state of the map: bring them back, or recover without what is \
+             recorded there only: --accept-loss"
         );
         let question = format!("recover the map of volume {}? No gateway may use the volume meanwhile.", args.volume);
         let what = format!("this makes the map of volume '{}' again", args.volume);
@@ -122,7 +126,9 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
         Form::Table => writeln!(out, "nothing is written")?,
     }
     if args.dry_run && needs_accepting {
-        bail!("nodes or their mirrors are missing; without them --accept-loss is needed");
+        bail!(
+            "nodes or their mirrors are missing, or are of an older state of the map; without them --accept-loss is needed"
+        );
     }
     Ok(())
 }
@@ -133,7 +139,10 @@ impl Report {
         let (epoch, version) = recovered.of;
         // Of the nodes that were found, in their order.
         let mut found = nodes.iter().enumerate().filter(|(_, node)| node.found.is_ok());
+        let mut place = 0;
         let nodes = nodes.iter().map(|node| {
+            let is_branched = node.found.is_ok() && recovered.branched.contains(&place);
+            place += usize::from(node.found.is_ok());
             let known = node.found.as_ref().ok();
             let mirror = known.and_then(|(_, mirror)| *mirror);
             NodeReport {
@@ -141,6 +150,7 @@ impl Report {
                 extent: known.map(|(extent, _)| extent.to_string()),
                 epoch: mirror.map(|(epoch, _)| epoch),
                 version: mirror.map(|(_, version)| version),
+                is_branched,
                 error: node.found.as_ref().err().cloned(),
             }
         });
@@ -166,7 +176,10 @@ impl Report {
         for (number, node) in self.nodes.iter().enumerate() {
             let mirror = match (&node.error, node.epoch, node.version) {
                 (Some(error), ..) => format!("not found: {}", printable(error)),
-                (None, Some(epoch), Some(version)) => format!("epoch {epoch}, version {version}"),
+                (None, Some(epoch), Some(version)) => {
+                    let branch = if node.is_branched { " of an older state of the map" } else { "" };
+                    format!("epoch {epoch}, version {version}{branch}")
+                }
                 _ => "none".to_string(),
             };
             let extent = node.extent.clone().unwrap_or_default();

@@ -106,3 +106,20 @@ fn a_mirror_that_has_grown_is_made_anew_only_while_another_is_in_step() {
     bed.decide(1);
     assert!(bed.next().is_some_and(|(put, _)| !put.is_new), "it is the only one");
 }
+
+#[test]
+fn a_mirror_that_has_more_than_the_map_had_at_first_is_noticed() {
+    let mut bed = Bed::new();
+    let had = bed.image.version() - bed.image.epoch();
+    // What is decided meanwhile does not count.
+    bed.decide(5);
+    let told =
+        |epoch, decisions, len_bytes| Some(MirrorState { epoch, nonce: 5, version: epoch + decisions, len_bytes });
+    for epoch in [1, 2, 90] {
+        assert_eq!(bed.mirrors.lacking(told(epoch, had, 400)), None);
+        assert_eq!(bed.mirrors.lacking(told(epoch, had + 1, 400)), Some(1));
+    }
+    assert_eq!((bed.mirrors.lacking(None), bed.mirrors.lacking(told(1, had + 1, 0))), (None, None));
+    let own = MirrorState { epoch: 1, nonce: 7, version: bed.image.version(), len_bytes: 400 };
+    assert_eq!(bed.mirrors.lacking(Some(own)), None, "what this start has put there");
+}
