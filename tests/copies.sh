@@ -50,7 +50,7 @@ check 'copies were compared after the gateway was killed' copies '.compared > 0 
 # A second gateway with a copy of the map is refused, unless it is told to take over; then the first serves the volume no longer.
 mkdir "$DIR/second"
 # The first stands still meanwhile: what it decided after the copy the second would lack.
-kill -STOP "${PID[gateway]}"
+freeze gateway
 cp "$DIR/gateway.toml" "$DIR/gateway.toml.extents" "$DIR/gateway.toml.pool.map" "$DIR/second/"
 sed -i "s|unix:$DIR/gateway.sock|unix:$DIR/second.sock|" "$DIR/second/gateway.toml"
 refused 'a copy of the map is not taken for the map' 'last used on another machine.*--take-over' \

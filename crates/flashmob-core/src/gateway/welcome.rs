@@ -25,6 +25,9 @@ impl Gateway {
             Ok(became_ready) => became_ready,
             Err(text) => return self.refuse_node(now, id, text),
         };
+        if let Some(text) = self.unwelcome(now, id, welcome) {
+            return self.refuse_node(now, id, text);
+        }
         let node_index = self.links[id].node;
         self.relate_clock(now, id, welcome);
         self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));

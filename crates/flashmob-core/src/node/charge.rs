@@ -99,8 +99,8 @@ pub fn lacking(start: (u64, u64), had: u64, mirror: &MirrorState) -> Option<u64>
 #[must_use]
 pub fn older_map(lacks: u64) -> String {
     format!(
-        "this gateway's map is an older state of it, and lacks {lacks} decisions that the mirror on this node has; stop this gateway \
-         and start it with the latest map, or move its map away and recover the latest with `flashmob volume recover`"
+        "this gateway's map is an older state of it, and lacks {lacks} decisions that the mirror on this node has; stop this gateway, \
+         move its map away, and recover the latest with `flashmob volume recover`, or start it with the latest map if no node took this one"
     )
 }
 

@@ -302,6 +302,31 @@ fn the_latest_mirror_is_recovered_with_all_chunks_open() {
     assert!(!two.without_copy.is_empty());
 }
 
+#[test]
+fn a_node_that_knows_better_gets_nothing_of_what_is_queued_for_it() {
+    let mut bed = Bed::new();
+    // Node 1 was written to with a later state of the map.
+    bed.mirrors[1] = encode_snapshot(&map_of(1, 40));
+    bed.link(0, true);
+    bed.store_all();
+    let client = bed.gateway.gateway.native_opened(0).unwrap();
+    for chunk in 0..3 {
+        bed.gateway.submit(client, Op::Write, chunk * CHUNK_BYTES, 4096);
+    }
+    bed.store_all();
+    let queued = |bed: &Bed| bed.gateway.gateway.status().volumes[0].nodes[1].queue_depth;
+    assert!(queued(&bed) > 0, "a chunk has its copies on nodes 1 and 2, or 0 and 1");
+    for _ in 0..2 {
+        bed.link(1, true);
+        bed.commit();
+        let out = bed.gateway.gateway.link_out(LinkId(1)).take_all();
+        assert!(frames(&out).iter().all(|frame| frame.kind == FrameKind::Hello), "nothing is sent but hellos");
+        let status = bed.gateway.gateway.copies_status(bed.gateway.now, 0).unwrap();
+        assert!(status.deposed.is_some_and(|why| why.contains("an older state of it")));
+        bed.gateway.pass(Duration::from_secs(2));
+    }
+}
+
 /// A map of one member per extent in `1..=3`, that has been started and has decided so often since.
 fn map_of(epoch: u64, decisions: u64) -> MapImage {
     let member = |n: u8| Member {

@@ -78,7 +78,7 @@ fn tell(event: &Event) {
         Event::NodeRecovered(name) => log::info!("node {name}: all limits are met again"),
         Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
         Event::Deposed(text) => {
-            log::error!("a node refuses this gateway, which serves its volume no longer: {}", harmless(text))
+            log::error!("this gateway serves a volume with copies no longer: {}", harmless(text))
         }
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(

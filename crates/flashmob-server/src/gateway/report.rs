@@ -154,7 +154,7 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
             warnings.push(format!("{place}: {blocks} cannot be mended; `flashmob volume show` lists them"));
         }
         let trouble = copies.map_trouble.iter().map(|why| format!("{place}: its map cannot be written: {why}"));
-        let deposed = copies.deposed.iter().map(|why| format!("{place}: another gateway is in charge: {why}"));
+        let deposed = copies.deposed.iter().map(|why| format!("{place}: it is not served any more: {why}"));
         warnings.extend(trouble.chain(deposed));
     }
     for node in &volume.nodes {

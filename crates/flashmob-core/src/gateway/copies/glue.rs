@@ -239,15 +239,20 @@ impl Gateway {
         }
     }
 
+    /// Why a node must not be linked, though it welcomes this gateway: it knows that the map is an older state, or that was known before. What is
+    /// queued for it must not be sent.
+    pub(in crate::gateway) fn unwelcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> Option<String> {
+        let volume = self.nodes[self.links[id].node].volume;
+        let why = self.with_copies(now, volume, |copies, _| copies.unwelcome(welcome.mirror))??;
+        self.depose(now, volume, &why);
+        Some(why)
+    }
+
     /// A node of a volume with copies is linked.
     pub(in crate::gateway) fn copies_welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
         let node = &self.nodes[self.links[id].node];
         let (volume, member) = (node.volume, node.extent as u16);
         let (charged, is_first) = (self.links[id].charged, self.links[id].number == 0);
-        let older = self.with_copies(now, volume, |copies, _| copies.is_older_map(welcome.mirror)).flatten();
-        if let Some(why) = older {
-            return self.depose(now, volume, &why);
-        }
         self.with_copies(now, volume, |copies, cx| {
             if is_first {
                 copies.mirror_welcomed(cx, member, id, welcome.mirror);

@@ -342,9 +342,9 @@ impl Mirrors {
 }
 
 impl Copies {
-    /// Why the map must not be used, if a node's welcome tells of a mirror that has more.
-    pub(super) fn is_older_map(&self, told: Option<MirrorState>) -> Option<String> {
-        self.mirrors.lacking(told).map(older_map)
+    /// Why the map must not be used, or is not any more, if a node's welcome tells of a mirror that has more.
+    pub(super) fn unwelcome(&self, told: Option<MirrorState>) -> Option<String> {
+        self.deposed.clone().or_else(|| self.mirrors.lacking(told).map(older_map))
     }
 
     /// What a node's welcome tells of its mirror.

@@ -173,7 +173,7 @@ fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
         let volume = named(&report, &args.volume)?;
         let copies = volume.copies.as_ref().context("the volume has no copies")?;
         if let Some(why) = &copies.deposed {
-            bail!("another gateway is in charge: {}", printable(why));
+            bail!("this gateway does not serve it any more: {}", printable(why));
         }
         if let Some(why) = &copies.map_trouble {
             bail!("the map cannot be written, so that nothing is recorded: {}", printable(why));

@@ -148,7 +148,7 @@ fn details(args: &ScrubArgs) -> anyhow::Result<ScrubDetails> {
         );
     };
     if let Some(why) = &copies.deposed {
-        bail!("another gateway is in charge: {}", printable(why));
+        bail!("this gateway does not serve it any more: {}", printable(why));
     }
     Ok(copies.scrub.clone())
 }

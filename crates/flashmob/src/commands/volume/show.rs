@@ -96,7 +96,8 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
     }
     lines.extend(bad_lines(&copies.scrub.bad, copies.scrub.unlisted_blocks));
     let trouble = copies.map_trouble.iter().map(|why| format!("its map cannot be written: {}", printable(why)));
-    let deposed = copies.deposed.iter().map(|why| format!("another gateway is in charge: {}", printable(why)));
+    let deposed =
+        copies.deposed.iter().map(|why| format!("this gateway does not serve it any more: {}", printable(why)));
     lines.extend(trouble.chain(deposed));
     lines
 }
