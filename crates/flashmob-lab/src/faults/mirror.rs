@@ -183,7 +183,6 @@ impl World {
         if self.gateway.core.is_none() {
             return;
         }
-        self.restart_gateway(down);
         let moment = self.ctx.now.as_nanos();
         let found: Vec<Found<'_>> = (0..self.nodes.len())
             .map(|n| Found {
@@ -205,6 +204,7 @@ impl World {
             // It is refused: the disk was not lost.
             return;
         }
+        self.restart_gateway(down);
         self.ctx.trace(What::Phase("the map is recovered from the nodes"));
         self.map.store(encode_snapshot(&image), true);
         self.scrub_kept = Default::default();
