@@ -112,7 +112,7 @@ pub(super) fn draw_old(rng: &mut SmallRng, scenario: &mut Scenario) {
             matches!(fault, Fault::GatewayRestart(_) | Fault::SecondGateway(_) | Fault::GatewayStall(_));
         fault.loses_data() || is_of_map || is_of_gateway || matches!(fault, Fault::Copy(..))
     };
-    if !rng.random_ratio(1, 4) || scenario.faults.iter().any(|(_, fault)| is_in_its_way(fault)) {
+    if !rng.random_ratio(3, 4) || scenario.faults.iter().any(|(_, fault)| is_in_its_way(fault)) {
         return;
     }
     let span_us = scenario.span.as_micros() as u64;
