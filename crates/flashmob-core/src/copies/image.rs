@@ -4,6 +4,7 @@ use super::load::Loader;
 use super::placement::{PlacementError, place};
 use super::tally::{MapCounts, Tally};
 use super::{MapError, PLACES_MAX, Record, is_unknown_extent};
+use crate::wire::mirror::decisions;
 
 /// The place of one copy of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +126,12 @@ impl MapImage {
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// What was decided in it, apart from starts: see [`decisions`](crate::wire::mirror::decisions).
+    #[must_use]
+    pub fn decisions(&self) -> u64 {
+        decisions(self.epoch, self.version)
     }
 
     /// The nonce of that start.

@@ -6,7 +6,7 @@
 use super::{MapError, MapImage, Marks, Record, is_unknown_extent, replay};
 use crate::planted::{self, Bug};
 use crate::wire::hello::Charge;
-use crate::wire::mirror::MirrorState;
+use crate::wire::mirror::{MirrorState, decisions};
 
 /// More starts of gateways, and more decisions, than may have been made of which no node knows: hellos with their numbers may still arrive, and
 /// nodes refuse earlier ones from then on.
@@ -43,9 +43,6 @@ pub struct Recovered {
     pub of: (u64, u64),
     /// The same of each node's mirror; `None` if it shows no map.
     pub mirrors: Vec<Option<(u64, u64)>>,
-    /// Which of the nodes have mirrors of later starts with fewer decisions: a gateway was started with an older state of the map. What that one
-    /// acknowledged is not known.
-    pub branched: Vec<usize>,
     /// Members whose extent was not found. Only they may know the last decisions.
     pub missing: Vec<u16>,
     /// Members whose extent was found, and a mirror of the map was not: what they alone know is lost as well.
@@ -54,6 +51,15 @@ pub struct Recovered {
     pub without_copy: Vec<u32>,
     /// Other chunks that have fewer current copies there than the volume is to have.
     pub with_fewer: u32,
+}
+
+impl Recovered {
+    /// Whether a mirror with that epoch and version is of a later start, and has fewer decisions: a gateway was started with an older state of the
+    /// map. What that one acknowledged is not known.
+    #[must_use]
+    pub fn is_branch(&self, (epoch, version): (u64, u64)) -> bool {
+        epoch > self.of.0 && decisions(epoch, version) < decisions(self.of.0, self.of.1)
+    }
 }
 
 /// Why no map can be recovered.
@@ -82,27 +88,24 @@ pub enum RecoverError {
 pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverError> {
     let images: Vec<Option<MapImage>> = found.iter().map(|node| Some(replay(node.mirror).ok()?.image)).collect();
     let number = |image: &MapImage| (image.epoch(), image.version());
-    let decisions = |image: &MapImage| image.version().saturating_sub(image.epoch());
     for (at, node) in found.iter().enumerate() {
         if found[..at].iter().any(|other| other.extent_id == node.extent_id) {
             return Err(RecoverError::Twice(u128::from_be_bytes(node.extent_id)));
         }
     }
-    let there = images.iter().enumerate().filter_map(|(at, image)| Some((at, image.as_ref()?)));
+    let mut there = images.iter().enumerate().filter_map(|(at, image)| Some((at, image.as_ref()?)));
     let first = there.clone().next().ok_or(RecoverError::NoMirror)?;
     if let Some((_, other)) = there.clone().find(|(_, image)| image.map_id() != first.1.map_id()) {
         let [a, b] = [first.1.map_id(), other.map_id()].map(u128::from_be_bytes);
         return Err(RecoverError::OtherMap(a, b));
     }
     let latest = if planted::is(Bug::FirstMirrorRecovered) {
-        there.clone().next()
+        there.next()
     } else {
         // Not the one of the latest start: that may have been one with an older state of the map. Of equal ones the first.
-        there.clone().max_by_key(|(at, image)| (decisions(image), number(image), std::cmp::Reverse(*at)))
+        there.max_by_key(|(at, image)| (image.decisions(), number(image), std::cmp::Reverse(*at)))
     };
     let (from, image) = latest.ok_or(RecoverError::NoMirror)?;
-    let is_branch = |other: &MapImage| other.epoch() > image.epoch() && decisions(other) < decisions(image);
-    let branched = there.filter(|(_, other)| is_branch(other)).map(|(at, _)| at).collect();
     let (of, mut image) = (number(image), image.clone());
     let map_id = image.map_id();
     let charges = || found.iter().filter_map(|node| node.charge).filter(|charge| charge.map_id == map_id);
@@ -134,7 +137,7 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
         }
     }
     let mirrors = images.iter().map(|image| image.as_ref().map(number)).collect();
-    Ok(Recovered { image, from, of, mirrors, branched, missing, without_mirror, without_copy, with_fewer })
+    Ok(Recovered { image, from, of, mirrors, missing, without_mirror, without_copy, with_fewer })
 }
 
 /// Takes all chunks for open.

@@ -5,7 +5,7 @@
 
 use crate::planted::{self, Bug};
 use crate::wire::hello::{Charge, RefuseReason};
-use crate::wire::mirror::MirrorState;
+use crate::wire::mirror::{MirrorState, decisions};
 
 /// Checks the charge of a hello against the one that the extent remembers.
 ///
@@ -77,9 +77,7 @@ pub fn check_mirror(
     if *map_id != offered.map_id {
         return Ok(());
     }
-    let Charge { epoch, nonce, version, .. } = *offered;
-    let had = MirrorState { epoch, nonce, version, len_bytes: 0 }.decisions();
-    match lacking((epoch, nonce), had, known) {
+    match lacking((offered.epoch, offered.nonce), decisions(offered.epoch, offered.version), known) {
         Some(lacks) => Err((RefuseReason::Deposed, older_map(lacks))),
         None => Ok(()),
     }
@@ -99,7 +97,7 @@ pub fn lacking(start: (u64, u64), had: u64, mirror: &MirrorState) -> Option<u64>
 #[must_use]
 pub fn older_map(lacks: u64) -> String {
     format!(
-        "this gateway's map is an older state of it, and lacks {lacks} decisions that the mirror on this node has; stop this gateway, \
+        "this gateway's map is an older state of it, and lacks {lacks} decisions that a node's mirror has; stop this gateway, \
          move its map away, and recover the latest with `flashmob volume recover`, or start it with the latest map if no node took this one"
     )
 }

@@ -75,11 +75,17 @@ pub struct Recalled {
     pub charge: Option<Charge>,
 }
 
+/// Decisions in a map of that epoch and version, apart from starts of gateways: each start adds one to both.
+#[must_use]
+pub fn decisions(epoch: u64, version: u64) -> u64 {
+    version.saturating_sub(epoch)
+}
+
 impl MirrorState {
-    /// Decisions in it, apart from starts of gateways: each start adds one to the epoch and to the version.
+    /// Decisions in it: see [`decisions`].
     #[must_use]
     pub fn decisions(&self) -> u64 {
-        self.version.saturating_sub(self.epoch)
+        decisions(self.epoch, self.version)
     }
 
     pub(super) fn put(&self, meta: &mut Vec<u8>) {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::testing::{
     GatewayBed, NodeBed, Reads, bytes_of, frames, gateway_config, hello, node_config, volume, welcome,
 };
-use flashmob_core::copies::{Found, MapImage, Member, Record, RecoverError, encode_snapshot, mirror_state, recover};
+use flashmob_core::copies::{
+    Found, MapImage, Member, Record, RecoverError, Recovered, encode_snapshot, mirror_state, recover,
+};
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, ReplaceError, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig};
@@ -352,11 +354,15 @@ fn what_an_older_map_has_decided_is_not_recovered() {
     let leaked = |image: &MapImage| -> &'static [u8] { Vec::leak(encode_snapshot(image)) };
     // A backup that lacks ten decisions was started twice, and has made five of its own.
     let (latest, branch) = (leaked(&map_of(4, 30)), leaked(&map_of(6, 25)));
+    let branched = |recovered: &Recovered| -> Vec<usize> {
+        let is_branch = |at: &usize| recovered.mirrors[*at].is_some_and(|mirror| recovered.is_branch(mirror));
+        (0..3).filter(is_branch).collect()
+    };
     let recovered = recover(&[of(1, branch), of(2, latest), of(3, branch)], 1000).unwrap();
-    assert_eq!((recovered.from, recovered.of, recovered.branched), (1, (4, map_of(4, 30).version()), vec![0, 2]));
+    assert_eq!((recovered.from, recovered.of, branched(&recovered)), (1, (4, map_of(4, 30).version()), vec![0, 2]));
     // A start that has decided nothing is a later one of the same map.
     let recovered = recover(&[of(1, leaked(&map_of(5, 30))), of(2, latest), of(3, latest)], 1000).unwrap();
-    assert_eq!((recovered.from, recovered.branched), (0, vec![]));
+    assert_eq!((recovered.from, branched(&recovered)), (0, vec![]));
 }
 
 #[test]

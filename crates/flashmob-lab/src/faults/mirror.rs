@@ -220,7 +220,7 @@ impl World {
     /// The gateway is started with an older state of its map, if all nodes know a later one.
     pub(super) fn restore_map(&mut self, lasts: Duration) {
         let Some(backup) = self.old_map.backup.take().filter(|_| self.gateway.core.is_some()) else { return };
-        let decisions = |map: &[u8]| mirror_state(map).map(|(_, state)| state.version - state.epoch);
+        let decisions = |map: &[u8]| mirror_state(map).map(|(_, state)| state.decisions());
         let Some(known) = decisions(&backup) else { return };
         let knows_later = |node: &NodeLoop| {
             let is_later = decisions(node.mirror.bytes()).is_some_and(|later| later > known);

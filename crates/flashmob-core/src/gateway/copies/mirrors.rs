@@ -117,7 +117,7 @@ impl Mirrors {
     pub fn new(image: &MapImage) -> Mirrors {
         Mirrors {
             start: (image.epoch(), image.nonce()),
-            had: image.version().saturating_sub(image.epoch()),
+            had: image.decisions(),
             recent: Recent::new(image.version()),
             whole: None,
             out: None,

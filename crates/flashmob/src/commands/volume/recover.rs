@@ -139,10 +139,7 @@ impl Report {
         let (epoch, version) = recovered.of;
         // Of the nodes that were found, in their order.
         let mut found = nodes.iter().enumerate().filter(|(_, node)| node.found.is_ok());
-        let mut place = 0;
         let nodes = nodes.iter().map(|node| {
-            let is_branched = node.found.is_ok() && recovered.branched.contains(&place);
-            place += usize::from(node.found.is_ok());
             let known = node.found.as_ref().ok();
             let mirror = known.and_then(|(_, mirror)| *mirror);
             NodeReport {
@@ -150,7 +147,7 @@ impl Report {
                 extent: known.map(|(extent, _)| extent.to_string()),
                 epoch: mirror.map(|(epoch, _)| epoch),
                 version: mirror.map(|(_, version)| version),
-                is_branched,
+                is_branched: mirror.is_some_and(|mirror| recovered.is_branch(mirror)),
                 error: node.found.as_ref().err().cloned(),
             }
         });
