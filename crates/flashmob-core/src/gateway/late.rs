@@ -61,11 +61,13 @@ impl Gateway {
             let most = timeout * FLUSH_TIMEOUTS_MAX;
             let silent = |link: &&Link| link.is_stuck(now, timeout, most);
             for link in links.iter().filter(silent) {
-                // Held pieces may wait for a change that is out on this link.
-                let waiting = link.stuck_requests(now, timeout, most).chain(link.unresolved_requests());
-                stuck.extend(waiting.chain(self.queues[number].held_requests()));
+                stuck.extend(link.stuck_requests(now, timeout, most).chain(link.unresolved_requests()));
             }
-            if links.iter().all(|link| silent(&link)) {
+            let are_all_silent = links.iter().all(|link| silent(&link));
+            if are_all_silent || links.iter().filter(silent).any(Link::may_hold) {
+                stuck.extend(self.queues[number].held_requests());
+            }
+            if are_all_silent {
                 stuck.extend(self.queues[number].waiting_requests());
             }
         }

@@ -247,10 +247,11 @@ struct Linear {
 }
 
 impl Linear {
-    fn new() -> Linear {
-        let spec = VolumeSpec { links: 1, timeout: TIMEOUT, ..volume(&[MIB]) };
+    /// A flush is out on the first of its links.
+    fn new(links: u16) -> Linear {
+        let spec = VolumeSpec { links, timeout: TIMEOUT, ..volume(&[MIB]) };
         let mut bed = GatewayBed::new(gateway_config(spec));
-        bed.link(0, &welcome(MIB));
+        (0..usize::from(links)).for_each(|link| bed.link(link, &welcome(MIB)));
         let client = bed.gateway.native_opened(0).expect("a volume");
         let mut linear = Linear { bed, client, left: Left::default() };
         linear.bed.submit(client, Op::Write, 0, 512);
@@ -278,7 +279,7 @@ impl Linear {
 
 #[test]
 fn a_clients_flush_may_take_longer_than_the_timeout_while_the_store_makes_progress() {
-    let mut linear = Linear::new();
+    let mut linear = Linear::new(1);
     linear.go_on(TIMEOUT * 5, SLOW);
     assert_eq!((linear.results(), linear.bed.phase(0)), (vec![], LinkPhase::Ready));
     linear.go_on(STEP, GOOD);
@@ -287,7 +288,7 @@ fn a_clients_flush_may_take_longer_than_the_timeout_while_the_store_makes_progre
 
 #[test]
 fn a_clients_flush_without_progress_fails_as_any_request() {
-    let mut linear = Linear::new();
+    let mut linear = Linear::new(1);
     linear.go_on(TIMEOUT - STEP, STUCK);
     assert_eq!(linear.results(), []);
     linear.go_on(STEP * 2, STUCK);
@@ -297,7 +298,7 @@ fn a_clients_flush_without_progress_fails_as_any_request() {
 #[test]
 fn a_clients_flush_fails_after_ten_timeouts_whatever_the_store_does() {
     assert_eq!(FLUSH_TIMEOUTS_MAX, 10);
-    let mut linear = Linear::new();
+    let mut linear = Linear::new(1);
     linear.go_on(TIMEOUT * FLUSH_TIMEOUTS_MAX - STEP * 2, SLOW);
     assert_eq!((linear.results(), linear.bed.phase(0)), (vec![], LinkPhase::Ready));
     linear.go_on(STEP * 4, SLOW);
@@ -306,7 +307,7 @@ fn a_clients_flush_fails_after_ten_timeouts_whatever_the_store_does() {
 
 #[test]
 fn a_read_beside_a_slow_flush_fails_as_ever_and_the_flush_goes_on() {
-    let mut linear = Linear::new();
+    let mut linear = Linear::new(1);
     linear.go_on(STEP, SLOW);
     linear.bed.submit(linear.client, Op::Read, 0, 512);
     let leaves_reads = Manner { leaves: Some(Op::Read), ..SLOW };
@@ -317,6 +318,26 @@ fn a_read_beside_a_slow_flush_fails_as_ever_and_the_flush_goes_on() {
     assert_eq!(linear.bed.phase(0), LinkPhase::Ready);
     linear.go_on(TIMEOUT * 2, leaves_reads);
     assert_ne!(linear.bed.phase(0), LinkPhase::Ready, "a batch with something else was never answered");
+}
+
+#[test]
+fn what_waits_behind_a_slow_flush_goes_on_whatever_other_links_are_silent_for() {
+    let mut linear = Linear::new(2);
+    let is_idle = |linear: &mut Linear| linear.bed.gateway.link_out(LinkId(1)).take_all().is_empty();
+    assert!(is_idle(&mut linear));
+    linear.go_on(STEP, SLOW);
+    let leaves_writes = Manner { leaves: Some(Op::Write), ..SLOW };
+    linear.bed.submit(linear.client, Op::Write, 0, 512);
+    linear.go_on(STEP, leaves_writes);
+    linear.bed.submit(linear.client, Op::Write, 0, 512);
+    // The node answers others, so that the first write only waits for its turn, and the second for the first.
+    for _ in 0..12 {
+        linear.bed.submit(linear.client, Op::Read, 512, 512);
+        linear.go_on(TIMEOUT / 10, leaves_writes);
+    }
+    assert_eq!((linear.results(), is_idle(&mut linear)), (vec![None; 12], true));
+    linear.go_on(STEP * 2, GOOD);
+    assert_eq!(linear.results(), [None; 3]);
 }
 
 /// A node that was asked to flush on a link.

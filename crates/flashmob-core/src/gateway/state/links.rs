@@ -227,12 +227,16 @@ impl Link {
         self.sent.iter().any(|batch| now - self.waits_since(now, batch, most) >= patience)
     }
 
-    /// Whether it has left requests unanswered for `patience`, and its node's store makes no progress with them.
+    /// Whether it answered nothing for `patience`, and is lost or was asked something at least that long ago. Progress of the node's store
+    /// with flushes counts, see [`Link::waits_since`].
     pub fn is_stuck(&self, now: Time, patience: Duration, most: Duration) -> bool {
-        let is_slow =
-            |batch: &SentBatch| self.is_flushing(batch) && now - self.waits_since(now, batch, most) < patience;
-        let is_only_slow = !self.sent.is_empty() && self.unresolved.is_empty() && self.sent.iter().all(is_slow);
-        self.is_unanswering(now, patience) && !is_only_slow
+        let is_asked = !self.unresolved.is_empty() || self.has_waited(now, patience, most);
+        self.is_unanswering(now, patience) && (self.state != State::Ready || is_asked)
+    }
+
+    /// Whether pieces that are held may wait for a change that is out on it.
+    pub fn may_hold(&self) -> bool {
+        !self.sent.is_empty() || !self.unresolved.is_empty()
     }
 
     /// The requests with unanswered pieces on it, without flushes with which the node's store made progress within `patience`. That counts for
