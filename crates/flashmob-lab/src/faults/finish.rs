@@ -131,9 +131,9 @@ impl World {
         self.count();
     }
 
-    /// Whether gateway and nodes hold nothing.
+    /// Whether gateway and nodes hold nothing, and no append to the map is out that began while its disk was slow.
     fn is_quiet(&self, dead: &[bool]) -> bool {
-        let Some(core) = &self.gateway.core else { return false };
+        let Some(core) = self.gateway.core.as_ref().filter(|_| self.map.out.is_none()) else { return false };
         let status = core.status();
         let nodes = self.nodes.iter().filter_map(|n| n.core.as_ref());
         let queues = status.volumes[0].nodes.iter().zip(dead).filter(|(_, dead)| !**dead);

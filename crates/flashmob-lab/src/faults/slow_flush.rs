@@ -30,8 +30,9 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
         plan.evict_after = plan.evict_after.max(EVICT_AFTER_MIN);
         volume.timeout = volume.timeout.max(plan.evict_after * 3 + Duration::from_secs(1));
     }
-    // A node that is stuck falls behind: not where others lose data.
-    let may_be_stuck = !is_calm && !scenario.faults.iter().any(|(_, fault)| fault.loses_data());
+    // A node that is stuck falls behind: not where others lose data. A copy of its extent would be taken for it, see `draw_copy`.
+    let forbids = |fault: &Fault| fault.loses_data() || matches!(fault, Fault::Copy(..));
+    let may_be_stuck = !is_calm && !scenario.faults.iter().any(|(_, fault)| forbids(fault));
     let span_us = scenario.span.as_micros() as u64;
     for _ in 0..rng.random_range(1..4) {
         let at = Duration::from_micros(rng.random_range(0..span_us));
