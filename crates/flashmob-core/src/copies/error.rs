@@ -64,6 +64,9 @@ pub enum MapError {
     /// The epoch does not grow.
     #[error("epoch {given} does not follow epoch {current}")]
     Epoch { given: u64, current: u64 },
+    /// A start of a gateway that is not in its order, or later than the map.
+    #[error("a start with version {given} after version {earlier}, in a map of version {version}")]
+    Start { given: u64, earlier: u64, version: u64 },
     /// The number of losses shrinks.
     #[error("{given} losses are fewer than the {current} that were counted")]
     Losses { given: u64, current: u64 },

@@ -1,5 +1,6 @@
 //! The map in memory.
 
+use super::history::{self, History, Start};
 use super::load::Loader;
 use super::placement::{PlacementError, place};
 use super::tally::{MapCounts, Tally};
@@ -52,6 +53,8 @@ pub struct MapImage {
     pub(super) version: u64,
     epoch: u64,
     nonce: u64,
+    /// The last starts of gateways, oldest first. The last is the present one, if any is known.
+    starts: Vec<Start>,
     losses: u64,
     home: Option<[u8; 16]>,
     losses_told: u64,
@@ -88,7 +91,7 @@ impl MapImage {
 
     /// Without members and chunks, for those who fill it.
     pub(super) fn empty(map_id: [u8; 16], chunk_bytes: u64, copies: usize, version: u64) -> MapImage {
-        let (members, places, marks) = (Vec::new(), Vec::new(), Vec::new());
+        let (members, places, marks, starts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (epoch, nonce, losses, losses_told, home, tally) = (0, 0, 0, 0, None, Tally::default());
         MapImage {
             map_id,
@@ -97,6 +100,7 @@ impl MapImage {
             version,
             epoch,
             nonce,
+            starts,
             losses,
             losses_told,
             home,
@@ -132,6 +136,13 @@ impl MapImage {
     #[must_use]
     pub fn decisions(&self) -> u64 {
         decisions(self.epoch, self.version)
+    }
+
+    /// The starts that it knows of, and how much it has now.
+    #[must_use]
+    pub fn history(&self) -> History {
+        let present = (self.epoch, self.nonce);
+        History { present, starts: self.starts.clone(), decisions: self.decisions() }
     }
 
     /// The nonce of that start.
@@ -237,7 +248,31 @@ impl MapImage {
     /// Applies the next record, and counts it. An error leaves the image as it was.
     pub fn apply(&mut self, record: &Record) -> Result<(), MapError> {
         let version = self.version.checked_add(1).ok_or(MapError::Version)?;
-        self.change(record)?;
+        match *record {
+            Record::Start { .. } => return Err(MapError::Order(record.name())),
+            Record::Epoch { epoch, nonce } => self.start(Start { epoch, nonce, version })?,
+            _ => self.change(record)?,
+        }
+        self.version = version;
+        Ok(())
+    }
+
+    /// A gateway takes charge.
+    fn start(&mut self, start: Start) -> Result<(), MapError> {
+        let Start { epoch, nonce, .. } = start;
+        if epoch <= self.epoch {
+            return Err(MapError::Epoch { given: epoch, current: self.epoch });
+        }
+        (self.epoch, self.nonce) = (epoch, nonce);
+        history::add(&mut self.starts, start);
+        Ok(())
+    }
+
+    /// It is a recovered map from now on, with these numbers. Mirrors of earlier starts are judged by their decisions only: those that were
+    /// not recovered are given up.
+    pub(super) fn recovered(&mut self, epoch: u64, version: u64) -> Result<(), MapError> {
+        self.starts.clear();
+        self.start(Start { epoch, nonce: 0, version })?;
         self.version = version;
         Ok(())
     }
@@ -249,9 +284,18 @@ impl MapImage {
             Record::Epoch { epoch, .. } if epoch <= self.epoch => {
                 Err(MapError::Epoch { given: epoch, current: self.epoch })
             }
+            // Of a snapshot of an earlier build, which does not say when it was.
             Record::Epoch { epoch, nonce } => {
                 (self.epoch, self.nonce) = (epoch, nonce);
+                self.starts.clear();
                 Ok(())
+            }
+            Record::Start { epoch, nonce, version } => {
+                let earlier = self.starts.last().map_or(0, |last| last.version);
+                if version <= earlier || version > self.version {
+                    return Err(MapError::Start { given: version, earlier, version: self.version });
+                }
+                self.start(Start { epoch, nonce, version })
             }
             Record::Boot { member, boot_id } => {
                 let known = self.members.get_mut(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
@@ -361,7 +405,9 @@ impl MapImage {
         let firsts = (0u32..).step_by(chunks_at_once);
         let places = firsts.zip(parts).map(|(first_chunk, part)| Record::Places { first_chunk, places: part.to_vec() });
         records.extend(places);
-        if epoch > 0 {
+        let starts = self.starts.iter();
+        records.extend(starts.map(|&Start { epoch, nonce, version }| Record::Start { epoch, nonce, version }));
+        if epoch > 0 && self.starts.is_empty() {
             records.push(Record::Epoch { epoch, nonce });
         }
         records.extend(self.home.map(|home| Record::Home { home }));

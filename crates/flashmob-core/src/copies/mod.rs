@@ -16,9 +16,10 @@
 //! | epoch | the number of a start of the gateway; the nonce tells starts with the same number apart |
 //!
 //! The parts: `placement` finds a place for each copy; `image` is the map in memory; `record` defines its changes;
-//! `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `recover` makes a map of nodes' mirrors.
+//! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `recover` makes a map of nodes' mirrors.
 
 mod error;
+mod history;
 mod image;
 mod load;
 mod log;
@@ -31,6 +32,7 @@ mod tally;
 mod testing;
 
 pub use error::{MapError, ReplayError};
+pub use history::{History, Lacking, Start};
 pub use image::{MapImage, Marks, Member, Place};
 pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
 pub use placement::PlacementError;
@@ -56,6 +58,8 @@ pub const MEMBERS_MAX: usize = 4096;
 pub const DOMAIN_BYTES_MAX: usize = 64;
 /// Most places in one record. Larger tables need several records, so that one of them stays far below a batch.
 pub const PLACES_MAX: usize = 12_288;
+/// Most starts of gateways that a map keeps, the last of them.
+pub const STARTS_MAX: usize = 64;
 /// Most bytes of an encoded batch, its header included.
 pub const BATCH_BYTES_MAX: usize = MIB as usize;
 

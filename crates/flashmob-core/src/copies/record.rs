@@ -93,6 +93,15 @@ pub enum Record {
         /// The version of the map in it.
         version: u64,
     },
+    /// A gateway had taken charge before the snapshot, or had just done so.
+    Start {
+        /// Number of its start; larger than every earlier one.
+        epoch: u64,
+        /// Drawn at random for it.
+        nonce: u64,
+        /// The version of the map with its record.
+        version: u64,
+    },
     /// Where the map's file is used from now on. A copy of it elsewhere is not taken for the map.
     Home {
         /// A hash of the machine and the path: the shell's, which alone compares it.
@@ -116,6 +125,7 @@ listed! {
         Seen = 9 => "seen",
         Home = 10 => "home",
         Told = 11 => "told",
+        Start = 12 => "start",
     }
 }
 
@@ -146,6 +156,7 @@ impl Record {
             Record::Loss { .. } => Kind::Loss,
             Record::Extent { .. } => Kind::Extent,
             Record::Seen { .. } => Kind::Seen,
+            Record::Start { .. } => Kind::Start,
             Record::Home { .. } => Kind::Home,
             Record::Told { .. } => Kind::Told,
         }
@@ -186,6 +197,11 @@ impl Record {
             Record::Epoch { epoch, nonce } => {
                 out.extend_from_slice(&epoch.to_le_bytes());
                 out.extend_from_slice(&nonce.to_le_bytes());
+            }
+            Record::Start { epoch, nonce, version } => {
+                out.extend_from_slice(&epoch.to_le_bytes());
+                out.extend_from_slice(&nonce.to_le_bytes());
+                out.extend_from_slice(&version.to_le_bytes());
             }
             Record::Boot { member, boot_id } => {
                 out.extend_from_slice(&member.to_le_bytes());
@@ -253,6 +269,7 @@ impl Record {
                 Record::Places { first_chunk, places }
             }
             Kind::Epoch => Record::Epoch { epoch: fields.u64()?, nonce: fields.u64()? },
+            Kind::Start => Record::Start { epoch: fields.u64()?, nonce: fields.u64()?, version: fields.u64()? },
             Kind::Boot => Record::Boot { member: fields.u16()?, boot_id: fields.array()? },
             Kind::Marks => {
                 let (first_chunk, count, flags) = (fields.u32()?, fields.u32()?, fields.u8()?);
@@ -302,7 +319,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..13, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..14, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -324,7 +341,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[12; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[13; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 4;

@@ -6,7 +6,7 @@
 use super::{MapError, MapImage, Marks, Record, is_unknown_extent, replay};
 use crate::planted::{self, Bug};
 use crate::wire::hello::Charge;
-use crate::wire::mirror::{MirrorState, decisions};
+use crate::wire::mirror::MirrorState;
 
 /// More starts of gateways, and more decisions, than may have been made of which no node knows: hellos with their numbers may still arrive, and
 /// nodes refuse earlier ones from then on.
@@ -16,9 +16,11 @@ const UNSEEN_MAX: u64 = 1 << 20;
 #[must_use]
 pub fn mirror_state(mirror: &[u8]) -> Option<([u8; 16], MirrorState)> {
     let replayed = replay(mirror).ok()?;
-    let image = &replayed.image;
-    let (epoch, nonce, version) = (image.epoch(), image.nonce(), image.version());
-    Some((image.map_id(), MirrorState { epoch, nonce, version, len_bytes: replayed.valid_bytes }))
+    Some((replayed.image.map_id(), state_of(&replayed.image, replayed.valid_bytes)))
+}
+
+fn state_of(image: &MapImage, len_bytes: u64) -> MirrorState {
+    MirrorState { epoch: image.epoch(), nonce: image.nonce(), version: image.version(), len_bytes }
 }
 
 /// A node, as whoever recovers a map finds it.
@@ -43,6 +45,9 @@ pub struct Recovered {
     pub of: (u64, u64),
     /// The same of each node's mirror; `None` if it shows no map.
     pub mirrors: Vec<Option<(u64, u64)>>,
+    /// Which of them have what the map lacks: a gateway was started with an older state of the map. What that one acknowledged, or the other, is
+    /// not known.
+    pub branches: Vec<usize>,
     /// Members whose extent was not found. Only they may know the last decisions.
     pub missing: Vec<u16>,
     /// Members whose extent was found, and a mirror of the map was not: what they alone know is lost as well.
@@ -51,15 +56,6 @@ pub struct Recovered {
     pub without_copy: Vec<u32>,
     /// Other chunks that have fewer current copies there than the volume is to have.
     pub with_fewer: u32,
-}
-
-impl Recovered {
-    /// Whether a mirror with that epoch and version is of a later start, and has fewer decisions: a gateway was started with an older state of the
-    /// map. What that one acknowledged is not known.
-    #[must_use]
-    pub fn is_branch(&self, (epoch, version): (u64, u64)) -> bool {
-        epoch > self.of.0 && decisions(epoch, version) < decisions(self.of.0, self.of.1)
-    }
 }
 
 /// Why no map can be recovered.
@@ -112,11 +108,11 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
     let latest = |of: fn(&Charge) -> u64, known| charges().map(|charge| of(&charge)).max().unwrap_or(0).max(known);
     let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(moment);
     let epoch = later(latest(|charge| charge.epoch, image.epoch())).ok_or(MapError::Version)?;
-    image.change(&Record::Epoch { epoch, nonce: 0 })?;
     open_all(&mut image)?;
+    let history = image.history();
     // Larger by more than the epoch, so that it counts for more decisions than mirrors that were not found, and than earlier recoveries.
     let version = later(latest(|charge| charge.version, image.version)).and_then(later);
-    image.version = version.ok_or(MapError::Version)?;
+    image.recovered(epoch, version.ok_or(MapError::Version)?)?;
     let (mut missing, mut without_mirror) = (Vec::new(), Vec::new());
     for (number, member) in (0u16..).zip(image.members()) {
         match found.iter().position(|node| node.extent_id == member.extent_id) {
@@ -137,7 +133,19 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
         }
     }
     let mirrors = images.iter().map(|image| image.as_ref().map(number)).collect();
-    Ok(Recovered { image, from, of, mirrors, missing, without_mirror, without_copy, with_fewer })
+    let is_branch = |image: &MapImage| history.lacking(&state_of(image, 0)).is_some();
+    let branches = (0..).zip(&images).filter(|(_, image)| image.as_ref().is_some_and(is_branch)).map(|(at, _)| at);
+    Ok(Recovered {
+        branches: branches.collect(),
+        image,
+        from,
+        of,
+        mirrors,
+        missing,
+        without_mirror,
+        without_copy,
+        with_fewer,
+    })
 }
 
 /// Takes all chunks for open.

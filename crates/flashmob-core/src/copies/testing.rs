@@ -62,6 +62,7 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
     let mask = || prop_oneof![9 => 0..8u8, 1 => any::<u8>()];
     prop_oneof![
         1 => (number(), any::<u64>()).prop_map(|(epoch, nonce)| Record::Epoch { epoch, nonce }),
+        1 => (number(), any::<u64>(), number()).prop_map(|(epoch, nonce, version)| Record::Start { epoch, nonce, version }),
         1 => (member(), any::<[u8; 16]>()).prop_map(|(member, boot_id)| Record::Boot { member, boot_id }),
         5 => (0..=chunks, 0..=chunks, any::<(bool, bool)>(), mask(), mask()).prop_map(
             |(first_chunk, count, (is_open, is_torn), behind, doubtful)| {

@@ -77,20 +77,19 @@ pub fn check_mirror(
     if *map_id != offered.map_id {
         return Ok(());
     }
-    match lacking((offered.epoch, offered.nonce), decisions(offered.epoch, offered.version), known) {
-        Some(lacks) => Err((RefuseReason::Deposed, older_map(lacks))),
-        None => Ok(()),
+    // Hellos of the start that keeps the mirror may be delayed.
+    let is_same_start = (known.epoch, known.nonce) == (offered.epoch, offered.nonce);
+    let lacks = known.decisions().saturating_sub(decisions(offered.epoch, offered.version));
+    if lacks == 0 || is_same_start || are_older_maps_believed() {
+        return Ok(());
     }
+    Err((RefuseReason::Deposed, older_map(lacks)))
 }
 
-/// How many decisions a mirror has that the map of this `start` of a gateway lacked when it `had` so many; `None` if it lacked none.
+/// The condition of [`Bug::OlderMapBelieved`], and of two that let it through.
 #[must_use]
-pub fn lacking(start: (u64, u64), had: u64, mirror: &MirrorState) -> Option<u64> {
-    let is_believed =
-        [Bug::OlderMapBelieved, Bug::EarlierEpochAccepted, Bug::EpochForgotten].into_iter().any(planted::is);
-    // Hellos of the start that keeps the mirror may be delayed.
-    let is_same_start = (mirror.epoch, mirror.nonce) == start;
-    mirror.decisions().checked_sub(had).filter(|&lacks| lacks > 0 && !is_same_start && !is_believed)
+pub fn are_older_maps_believed() -> bool {
+    [Bug::OlderMapBelieved, Bug::EarlierEpochAccepted, Bug::EpochForgotten].into_iter().any(planted::is)
 }
 
 /// Says that a map is refused, and what to do.

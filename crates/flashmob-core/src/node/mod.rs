@@ -39,7 +39,7 @@ use crate::wire::mirror::MirrorState;
 use crate::wire::replies::RepliesEncoder;
 
 pub use charge::{ACCEPTED_MAX, accept, check_charge};
-pub(crate) use charge::{lacking, older_map};
+pub(crate) use charge::{are_older_maps_believed, older_map};
 pub use failed_syncs::{FailedSyncs, boot_id_of};
 pub use link::LinkId;
 use link::{LinkState, NodeLink};

@@ -8,7 +8,7 @@ use crate::testing::{
 use flashmob_core::copies::{
     Found, MapImage, Member, Record, RecoverError, Recovered, encode_snapshot, mirror_state, recover,
 };
-use flashmob_core::gateway::{Action, CopiesSpec, LinkId, ReplaceError, VolumeSpec};
+use flashmob_core::gateway::{Action, CopiesSpec, LinkId, LinkPhase, ReplaceError, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig};
 use flashmob_core::op::Op;
@@ -39,10 +39,14 @@ struct Bed {
 
 impl Bed {
     fn new() -> Bed {
+        Bed::with(map())
+    }
+
+    fn with(map: MapImage) -> Bed {
         let spec = VolumeSpec {
             layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
             links: 1,
-            copies: Some(Box::new(CopiesSpec::new(map()))),
+            copies: Some(Box::new(CopiesSpec::new(map))),
             ..volume(&[3 * CHUNK_BYTES; 3])
         };
         Bed { gateway: GatewayBed::new(gateway_config(spec)), mirrors: Default::default(), new: Default::default() }
@@ -54,6 +58,10 @@ impl Bed {
         let mirror =
             keeps_mirror.then(|| mirror_state(&self.mirrors[node]).map(|(_, state)| state).unwrap_or_default());
         self.gateway.link(node, &Welcome { extent_id: id, boot_id: id, mirror, ..welcome(3 * CHUNK_BYTES) });
+    }
+
+    fn is_linked(&self, node: usize) -> bool {
+        self.gateway.gateway.status().volumes[0].nodes[node].links[0].phase == LinkPhase::Ready
     }
 
     /// Time passes, and what is decided is in the map's file. Nodes answer nothing.
@@ -335,17 +343,19 @@ fn map_of(epoch: u64, decisions: u64) -> MapImage {
         extent_id: [n; 16],
         boot_id: Some([n; 16]),
         seen: None,
-        size_bytes: CHUNK_BYTES,
+        size_bytes: 3 * CHUNK_BYTES,
         domain: format!("d{n}"),
     };
     let mut image = MapImage::new([9; 16], CHUNK_BYTES, 1, (1..=3).map(member).collect()).unwrap();
     for epoch in 1..=epoch {
         image.apply(&Record::Epoch { epoch, nonce: epoch }).unwrap();
     }
-    for count in 0..decisions {
-        image.apply(&Record::Loss { count }).unwrap();
-    }
+    decide(&mut image, decisions);
     image
+}
+
+fn decide(image: &mut MapImage, count: u64) {
+    (0..count).for_each(|_| image.apply(&Record::Loss { count: 0 }).unwrap());
 }
 
 #[test]
@@ -355,14 +365,57 @@ fn what_an_older_map_has_decided_is_not_recovered() {
     // A backup that lacks ten decisions was started twice, and has made five of its own.
     let (latest, branch) = (leaked(&map_of(4, 30)), leaked(&map_of(6, 25)));
     let branched = |recovered: &Recovered| -> Vec<usize> {
-        let is_branch = |at: &usize| recovered.mirrors[*at].is_some_and(|mirror| recovered.is_branch(mirror));
-        (0..3).filter(is_branch).collect()
+        assert!(recovered.branches.iter().all(|&at| recovered.mirrors[at].is_some()));
+        recovered.branches.clone()
     };
     let recovered = recover(&[of(1, branch), of(2, latest), of(3, branch)], 1000).unwrap();
     assert_eq!((recovered.from, recovered.of, branched(&recovered)), (1, (4, map_of(4, 30).version()), vec![0, 2]));
     // A start that has decided nothing is a later one of the same map.
-    let recovered = recover(&[of(1, leaked(&map_of(5, 30))), of(2, latest), of(3, latest)], 1000).unwrap();
+    let mut started = map_of(4, 30);
+    started.apply(&Record::Epoch { epoch: 5, nonce: 5 }).unwrap();
+    let recovered = recover(&[of(1, leaked(&started)), of(2, latest), of(3, latest)], 1000).unwrap();
     assert_eq!((recovered.from, branched(&recovered)), (0, vec![]));
+}
+
+#[test]
+fn an_older_map_that_has_decided_as_much_as_it_lacks_is_refused_and_so_is_the_latest() {
+    let mut latest = map_of(3, 0);
+    let mut older = latest.clone();
+    decide(&mut latest, 4);
+    for epoch in 4..7 {
+        older.apply(&Record::Epoch { epoch, nonce: epoch + 100 }).unwrap();
+        decide(&mut older, 9);
+    }
+    assert!(older.decisions() > latest.decisions());
+    let start = |mut image: MapImage| {
+        let epoch = image.epoch() + 1;
+        image.apply(&Record::Epoch { epoch, nonce: epoch + 200 }).unwrap();
+        image
+    };
+    for (map, mirror, why) in [
+        (&older, &latest, "lacks 4 decisions that a node's mirror has"),
+        (&latest, &older, "a start that the map does not know (epoch 6)"),
+    ] {
+        let mut bed = Bed::with(start(map.clone()));
+        // This one knows no better.
+        bed.mirrors[0] = encode_snapshot(map);
+        bed.link(0, true);
+        assert!(bed.is_linked(0));
+        bed.mirrors[1] = encode_snapshot(mirror);
+        bed.link(1, true);
+        assert!(!bed.is_linked(1));
+        let status = bed.gateway.gateway.copies_status(bed.gateway.now, 0).unwrap();
+        assert!(status.deposed.as_ref().is_some_and(|text| text.contains(why)), "{:?}", status.deposed);
+    }
+    // Once it is recovered, nodes of both are welcome.
+    let found = |n: u8, mirror| Found { extent_id: [n; 16], charge: None, mirror };
+    let [a, b] = [&latest, &older].map(encode_snapshot);
+    let recovered = recover(&[found(1, &a), found(2, &b), found(3, &b)], 1000).unwrap();
+    assert_eq!((recovered.from, recovered.branches.as_slice()), (1, &[0][..]));
+    let mut bed = Bed::with(start(recovered.image));
+    bed.mirrors = [a, b.clone(), b];
+    (0..3).for_each(|node| bed.link(node, true));
+    assert!((0..3).all(|node| bed.is_linked(node)));
 }
 
 #[test]

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use super::log::Batch;
 use super::{Copies, Cx};
-use crate::copies::{MapImage, encode_snapshot};
+use crate::copies::{History, Lacking, MapImage, encode_snapshot};
 use crate::gateway::Event;
 use crate::gateway::state::{LinkId, State};
-use crate::node::{lacking, older_map};
+use crate::node::{are_older_maps_believed, older_map};
 use crate::planted::{self, Bug};
 use crate::units::{KIB, Time, bring_forward};
 use crate::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorPut, MirrorState, PutMirror};
@@ -36,8 +36,8 @@ const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
 #[derive(Debug)]
 pub struct Mirrors {
     start: (u64, u64),
-    /// Decisions in the map when it was opened.
-    had: u64,
+    /// What the map had when it was opened.
+    had: History,
     recent: Recent,
     /// The latest snapshot, while a node needs it.
     whole: Option<Arc<Whole>>,
@@ -117,7 +117,7 @@ impl Mirrors {
     pub fn new(image: &MapImage) -> Mirrors {
         Mirrors {
             start: (image.epoch(), image.nonce()),
-            had: image.decisions(),
+            had: image.history(),
             recent: Recent::new(image.version()),
             whole: None,
             out: None,
@@ -146,9 +146,10 @@ impl Mirrors {
         }
     }
 
-    /// How many decisions a node's mirror has that the map lacked when it was opened: it is an older state of it.
-    fn lacking(&self, told: Option<MirrorState>) -> Option<u64> {
-        lacking(self.start, self.had, &told.filter(|told| told.len_bytes > 0)?)
+    /// What a node's mirror has that the map lacked when it was opened.
+    fn lacking(&self, told: Option<MirrorState>) -> Option<Lacking> {
+        let told = told.filter(|told| told.len_bytes > 0 && !are_older_maps_believed())?;
+        self.had.lacking(&told)
     }
 
     /// A node's first link was welcomed: what it tells of its mirror.
@@ -341,10 +342,22 @@ impl Mirrors {
     }
 }
 
+/// Says that a map is refused, and what to do.
+fn branched_map(epoch: u64) -> String {
+    format!(
+        "a node was used with another state of this gateway's map, by a start that the map does not know (epoch {epoch}): one of the two \
+         is an older state; stop this gateway, move its map away, and recover it with `flashmob volume recover`"
+    )
+}
+
 impl Copies {
     /// Why the map must not be used, or is not any more, if a node's welcome tells of a mirror that has more.
     pub(super) fn unwelcome(&self, told: Option<MirrorState>) -> Option<String> {
-        self.deposed.clone().or_else(|| self.mirrors.lacking(told).map(older_map))
+        let why = |lacking| match lacking {
+            Lacking::Decisions(lacks) => older_map(lacks),
+            Lacking::Start(epoch) => branched_map(epoch),
+        };
+        self.deposed.clone().or_else(|| self.mirrors.lacking(told).map(why))
     }
 
     /// What a node's welcome tells of its mirror.

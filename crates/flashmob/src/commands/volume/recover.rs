@@ -46,7 +46,7 @@ pub struct RecoverArgs {
     /// Show what would be recovered, and write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Recover although nodes or their mirrors are missing.
+    /// Recover although nodes or their mirrors are missing, or are of another state of the map.
     #[arg(long)]
     accept_loss: bool,
     /// Do not ask for confirmation.
@@ -89,7 +89,8 @@ struct NodeReport {
     /// Epoch and version of its mirror, if it has one.
     epoch: Option<u64>,
     version: Option<u64>,
-    /// A gateway was started with an older state of the map, and used this node: what it acknowledged is lost.
+    /// Its mirror has what the recovered map lacks: a gateway was started with an older state of the map. What was acknowledged there only is
+    /// lost.
     is_branched: bool,
     /// Why it was not found.
     error: Option<String>,
@@ -109,7 +110,7 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
     if !args.dry_run {
         anyhow::ensure!(
             !needs_accepting,
-            "nodes or their mirrors are missing, or are of an older state of the map: bring them back, or recover without what is \
+            "nodes or their mirrors are missing, or are of another state of the map: bring them back, or recover without what is \
              recorded there only: --accept-loss"
         );
         let question = format!("recover the map of volume {}? No gateway may use the volume meanwhile.", args.volume);
@@ -127,7 +128,7 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
     }
     if args.dry_run && needs_accepting {
         bail!(
-            "nodes or their mirrors are missing, or are of an older state of the map; without them --accept-loss is needed"
+            "nodes or their mirrors are missing, or are of another state of the map; without them --accept-loss is needed"
         );
     }
     Ok(())
@@ -138,8 +139,10 @@ impl Report {
         let Recovery { path, recovered, nodes } = recovery;
         let (epoch, version) = recovered.of;
         // Of the nodes that were found, in their order.
-        let mut found = nodes.iter().enumerate().filter(|(_, node)| node.found.is_ok());
-        let nodes = nodes.iter().map(|node| {
+        let found: Vec<usize> =
+            (0..).zip(nodes).filter(|(_, node)| node.found.is_ok()).map(|(number, _)| number).collect();
+        let branched: Vec<Option<&usize>> = recovered.branches.iter().map(|&at| found.get(at)).collect();
+        let nodes = nodes.iter().enumerate().map(|(number, node)| {
             let known = node.found.as_ref().ok();
             let mirror = known.and_then(|(_, mirror)| *mirror);
             NodeReport {
@@ -147,14 +150,14 @@ impl Report {
                 extent: known.map(|(extent, _)| extent.to_string()),
                 epoch: mirror.map(|(epoch, _)| epoch),
                 version: mirror.map(|(_, version)| version),
-                is_branched: mirror.is_some_and(|mirror| recovered.is_branch(mirror)),
+                is_branched: branched.contains(&Some(&number)),
                 error: node.found.as_ref().err().cloned(),
             }
         });
         Report {
             path: path.clone(),
             is_written: false,
-            from_node: found.nth(recovered.from).map_or(0, |(number, _)| number),
+            from_node: found.get(recovered.from).copied().unwrap_or(0),
             epoch,
             version,
             chunks: recovered.image.chunks(),
@@ -174,7 +177,7 @@ impl Report {
             let mirror = match (&node.error, node.epoch, node.version) {
                 (Some(error), ..) => format!("not found: {}", printable(error)),
                 (None, Some(epoch), Some(version)) => {
-                    let branch = if node.is_branched { " of an older state of the map" } else { "" };
+                    let branch = if node.is_branched { " of another state of the map" } else { "" };
                     format!("epoch {epoch}, version {version}{branch}")
                 }
                 _ => "none".to_string(),

@@ -115,9 +115,11 @@ fn a_mirror_that_has_more_than_the_map_had_at_first_is_noticed() {
     bed.decide(5);
     let told =
         |epoch, decisions, len_bytes| Some(MirrorState { epoch, nonce: 5, version: epoch + decisions, len_bytes });
+    // No start before the first is known.
+    assert_eq!(bed.mirrors.lacking(told(0, had, 400)), None);
+    assert_eq!(bed.mirrors.lacking(told(0, had + 1, 400)), Some(Lacking::Decisions(1)));
     for epoch in [1, 2, 90] {
-        assert_eq!(bed.mirrors.lacking(told(epoch, had, 400)), None);
-        assert_eq!(bed.mirrors.lacking(told(epoch, had + 1, 400)), Some(1));
+        assert_eq!(bed.mirrors.lacking(told(epoch, 0, 400)), Some(Lacking::Start(epoch)), "of a branch");
     }
     assert_eq!((bed.mirrors.lacking(None), bed.mirrors.lacking(told(1, had + 1, 0))), (None, None));
     let own = MirrorState { epoch: 1, nonce: 7, version: bed.image.version(), len_bytes: 400 };
