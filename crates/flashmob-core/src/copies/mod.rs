@@ -59,7 +59,7 @@ pub const DOMAIN_BYTES_MAX: usize = 64;
 /// Most places in one record. Larger tables need several records, so that one of them stays far below a batch.
 pub const PLACES_MAX: usize = 12_288;
 /// Most starts of gateways that a map keeps, the last of them.
-pub const STARTS_MAX: usize = 64;
+pub const STARTS_MAX: usize = 1024;
 /// Most bytes of an encoded batch, its header included.
 pub const BATCH_BYTES_MAX: usize = MIB as usize;
 

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::testing::{gateway_config, volume};
-use flashmob_core::gateway::{Action, Gateway, LinkId, VolumeSpec};
+use crate::testing::{GatewayBed, gateway_config, volume, welcome};
+use flashmob_core::gateway::{Action, Gateway, LinkId, LinkPhase, VolumeSpec};
+use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::{MIB, Time};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -67,4 +68,35 @@ fn while_draining_nobody_waits_for_another_attempt() {
     assert!(gateway.next_timeout().is_some());
     gateway.drain();
     assert_eq!(gateway.next_timeout(), None);
+}
+
+/// A link that is silent is made anew after half of the timeout, and what it carried is asked on the others: that must not go on for ever.
+#[test]
+fn a_read_that_is_never_answered_fails_in_time_however_many_links_are_asked_in_turn() {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    for (links, is_welcomed_again) in [(1, true), (1, false), (2, true), (2, false), (8, true), (8, false)] {
+        let spec = VolumeSpec { links, timeout: TIMEOUT, ..volume(&[MIB]) };
+        let mut bed = GatewayBed::new(gateway_config(spec));
+        let links = usize::from(links);
+        (0..links).for_each(|link| bed.link(link, &welcome(MIB)));
+        let client = bed.gateway.native_opened(0).expect("a volume");
+        bed.submit(client, Op::Read, 0, 512);
+        let (asked, mut lost) = (bed.now, 0);
+        while bed.gateway.completions().is_empty() {
+            assert!(bed.now - asked < TIMEOUT * 3 / 2, "{links} links, welcomed again: {is_welcomed_again}");
+            bed.pass(TIMEOUT / 100);
+            for link in 0..links {
+                bed.gateway.link_out(LinkId(link)).take_all();
+                if bed.phase(link) == LinkPhase::Connecting {
+                    lost += 1;
+                    if is_welcomed_again {
+                        bed.link(link, &welcome(MIB));
+                    }
+                }
+            }
+        }
+        assert!(lost > 0, "silent links are made anew");
+        let results: Vec<Option<Failure>> = bed.gateway.completions().drain(..).map(|c| c.result.err()).collect();
+        assert_eq!(results, [Some(Failure::Io)]);
+    }
 }

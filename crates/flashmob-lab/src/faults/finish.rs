@@ -151,7 +151,8 @@ impl World {
         let Some(core) = &self.gateway.core else { return "no gateway".to_string() };
         let status = core.status();
         let (in_hand, bytes, samples) = (status.in_hand, status.memory_bytes.0, core.samples_in_flight());
-        let mut text = format!("gateway: {in_hand} requests, {bytes} bytes, {samples} samples");
+        let is_recording = if self.map.out.is_some() { ", an append to the map" } else { "" };
+        let mut text = format!("gateway: {in_hand} requests, {bytes} bytes, {samples} samples{is_recording}");
         for (n, (node, sim)) in status.volumes[0].nodes.iter().zip(&self.nodes).enumerate() {
             let batches: usize = node.links.iter().map(|l| l.outstanding_batches).sum();
             text += &format!("; node {n}: {} pieces queued, {batches} batches out", node.queue_depth);

@@ -242,8 +242,9 @@ impl Gateway {
     /// Why a node must not be linked, though it welcomes this gateway: it knows that the map is an older state, or that was known before. What is
     /// queued for it must not be sent.
     pub(in crate::gateway) fn unwelcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> Option<String> {
-        let volume = self.nodes[self.links[id].node].volume;
-        let why = self.with_copies(now, volume, |copies, _| copies.unwelcome(welcome.mirror))??;
+        let node = &self.nodes[self.links[id].node];
+        let (volume, member) = (node.volume, node.extent as u16);
+        let why = self.with_copies(now, volume, |copies, cx| copies.unwelcome(&cx.name(member), welcome.mirror))??;
         self.depose(now, volume, &why);
         Some(why)
     }

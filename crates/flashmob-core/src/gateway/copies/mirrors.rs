@@ -343,19 +343,20 @@ impl Mirrors {
 }
 
 /// Says that a map is refused, and what to do.
-fn branched_map(epoch: u64) -> String {
+fn branched_map(node: &str, epoch: u64) -> String {
     format!(
-        "a node was used with another state of this gateway's map, by a start that the map does not know (epoch {epoch}): one of the two \
-         is an older state; stop this gateway, move its map away, and recover it with `flashmob volume recover`"
+        "node {node} was used with another state of this gateway's map, by a start that the map does not know (epoch {epoch}): one of \
+         the two is an older state. If this map is the latest, start that node with --forget, this gateway again, and replace the \
+         extent with `flashmob volume replace`; else stop this gateway, move its map away, and recover it with `flashmob volume recover`"
     )
 }
 
 impl Copies {
     /// Why the map must not be used, or is not any more, if a node's welcome tells of a mirror that has more.
-    pub(super) fn unwelcome(&self, told: Option<MirrorState>) -> Option<String> {
+    pub(super) fn unwelcome(&self, node: &str, told: Option<MirrorState>) -> Option<String> {
         let why = |lacking| match lacking {
             Lacking::Decisions(lacks) => older_map(lacks),
-            Lacking::Start(epoch) => branched_map(epoch),
+            Lacking::Start(epoch) => branched_map(node, epoch),
         };
         self.deposed.clone().or_else(|| self.mirrors.lacking(told).map(why))
     }

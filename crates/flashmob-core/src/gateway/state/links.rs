@@ -227,11 +227,14 @@ impl Link {
         self.sent.iter().any(|batch| now - self.waits_since(now, batch, most) >= patience)
     }
 
-    /// Whether it answered nothing for `patience`, and is lost or was asked something at least that long ago. Progress of the node's store
-    /// with flushes counts, see [`Link::waits_since`].
+    /// Whether it has left requests unanswered for `patience`, and its node's store makes no progress with a flush. While it does, other batches
+    /// have `patience` from when they were sent. Without it that does not count, as a batch is sent anew each time that a link is lost.
     pub fn is_stuck(&self, now: Time, patience: Duration, most: Duration) -> bool {
-        let is_asked = !self.unresolved.is_empty() || self.has_waited(now, patience, most);
-        self.is_unanswering(now, patience) && (self.state != State::Ready || is_asked)
+        let is_recent = |batch: &SentBatch| now - self.waits_since(now, batch, most) < patience;
+        let is_only_slow = self.unresolved.is_empty()
+            && self.sent.iter().any(|batch| self.is_flushing(batch))
+            && self.sent.iter().all(is_recent);
+        self.is_unanswering(now, patience) && !is_only_slow
     }
 
     /// Whether pieces that are held may wait for a change that is out on it.
