@@ -259,12 +259,16 @@ impl MapImage {
 
     /// A gateway takes charge.
     fn start(&mut self, start: Start) -> Result<(), MapError> {
-        let Start { epoch, nonce, .. } = start;
+        self.set_charge(start.epoch, start.nonce)?;
+        history::add(&mut self.starts, start);
+        Ok(())
+    }
+
+    fn set_charge(&mut self, epoch: u64, nonce: u64) -> Result<(), MapError> {
         if epoch <= self.epoch {
             return Err(MapError::Epoch { given: epoch, current: self.epoch });
         }
         (self.epoch, self.nonce) = (epoch, nonce);
-        history::add(&mut self.starts, start);
         Ok(())
     }
 
@@ -281,12 +285,9 @@ impl MapImage {
     pub(super) fn change(&mut self, record: &Record) -> Result<(), MapError> {
         match *record {
             Record::Begin { .. } | Record::Member { .. } | Record::Places { .. } => Err(MapError::Order(record.name())),
-            Record::Epoch { epoch, .. } if epoch <= self.epoch => {
-                Err(MapError::Epoch { given: epoch, current: self.epoch })
-            }
             // Of a snapshot of an earlier build, which does not say when it was.
             Record::Epoch { epoch, nonce } => {
-                (self.epoch, self.nonce) = (epoch, nonce);
+                self.set_charge(epoch, nonce)?;
                 self.starts.clear();
                 Ok(())
             }

@@ -18,8 +18,8 @@ use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Rec
 
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// A map of four chunks with a copy on two of three nodes.
-fn map() -> MapImage {
+/// Three members, each in a domain of its own.
+fn members() -> Vec<Member> {
     let member = |n: u8| Member {
         extent_id: [n; 16],
         boot_id: Some([n; 16]),
@@ -27,7 +27,12 @@ fn map() -> MapImage {
         size_bytes: 3 * CHUNK_BYTES,
         domain: format!("node{n}"),
     };
-    MapImage::new([9; 16], CHUNK_BYTES, 2, (1..4).map(member).collect()).unwrap()
+    (1..4).map(member).collect()
+}
+
+/// A map of four chunks with a copy on two of three nodes.
+fn map() -> MapImage {
+    MapImage::new([9; 16], CHUNK_BYTES, 2, members()).unwrap()
 }
 
 /// A gateway, and the mirrors of its nodes.
@@ -337,16 +342,9 @@ fn a_node_that_knows_better_gets_nothing_of_what_is_queued_for_it() {
     }
 }
 
-/// A map of one member per extent in `1..=3`, that has been started and has decided so often since.
+/// A map of one copy, that has been started and has decided so often since.
 fn map_of(epoch: u64, decisions: u64) -> MapImage {
-    let member = |n: u8| Member {
-        extent_id: [n; 16],
-        boot_id: Some([n; 16]),
-        seen: None,
-        size_bytes: 3 * CHUNK_BYTES,
-        domain: format!("d{n}"),
-    };
-    let mut image = MapImage::new([9; 16], CHUNK_BYTES, 1, (1..=3).map(member).collect()).unwrap();
+    let mut image = MapImage::new([9; 16], CHUNK_BYTES, 1, members()).unwrap();
     for epoch in 1..=epoch {
         image.apply(&Record::Epoch { epoch, nonce: epoch }).unwrap();
     }

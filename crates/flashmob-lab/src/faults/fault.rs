@@ -271,7 +271,7 @@ pub(super) fn draw_doze(rng: &mut SmallRng, scenario: &mut Scenario) {
     }
 }
 
-/// Draws whether a copy of a device appears. There are no other faults then: a gateway without a link to a device accepts any device that shows its
+/// Draws whether a copy of a device appears. There are no other faults then but slow flushes: a gateway without a link to a device accepts any device that shows its
 /// extent, so a copy does no harm only while the device itself is there.
 pub(super) fn draw_copy(rng: &mut SmallRng, scenario: &mut Scenario) {
     if !scenario.faults.is_empty() || scenario.local_nodes != 0 || !rng.random_ratio(1, 3) {

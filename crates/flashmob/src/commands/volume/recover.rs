@@ -141,7 +141,7 @@ impl Report {
         // Of the nodes that were found, in their order.
         let found: Vec<usize> =
             (0..).zip(nodes).filter(|(_, node)| node.found.is_ok()).map(|(number, _)| number).collect();
-        let branched: Vec<Option<&usize>> = recovered.branches.iter().map(|&at| found.get(at)).collect();
+        let branched: Vec<usize> = recovered.branches.iter().filter_map(|&at| found.get(at).copied()).collect();
         let nodes = nodes.iter().enumerate().map(|(number, node)| {
             let known = node.found.as_ref().ok();
             let mirror = known.and_then(|(_, mirror)| *mirror);
@@ -150,7 +150,7 @@ impl Report {
                 extent: known.map(|(extent, _)| extent.to_string()),
                 epoch: mirror.map(|(epoch, _)| epoch),
                 version: mirror.map(|(_, version)| version),
-                is_branched: branched.contains(&Some(&number)),
+                is_branched: branched.contains(&number),
                 error: node.found.as_ref().err().cloned(),
             }
         });
