@@ -28,7 +28,9 @@ impl Gateway {
 
     /// Replies to a request that waits for no more pieces.
     pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
-        if self.requests.get(key).is_some_and(|request| request.inner != 0) && !self.finish_inner(now, key) {
+        let has_copies = self.has_copies();
+        let is_inner = has_copies && self.requests.get(key).is_some_and(|request| request.inner != 0);
+        if is_inner && !self.finish_inner(now, key) {
             return;
         }
         let Some(mut request) = self.requests.remove(key) else { return };
@@ -43,7 +45,7 @@ impl Gateway {
         }
         if request.failure.is_some() {
             self.metrics.counters.failures += 1;
-        } else if self.has_copies() {
+        } else if has_copies {
             self.lane.answered(now, request.volume as usize, request.op, request.received);
         }
         if request.sample != 0 {

@@ -51,16 +51,23 @@ impl Gateway {
         let hold = state.way.hold_time();
         let has_room = |link: &Link| match link.in_the_way().next_back() {
             _ if link.state != State::Ready => false,
+            _ if link.sent.is_empty() => true,
             None => true,
             Some(last) => {
                 let is_enough = waiting >= last.left.min(limits.pieces) || now >= last.sent + hold;
                 is_enough && link.in_the_way().count() < window
             }
         };
-        let mut order = (state.next_link..links.end).chain(links.start..state.next_link);
-        let found = order.find(|&i| has_room(&self.links[LinkId(i)]))?;
-        state.next_link = if found + 1 < links.end { found + 1 } else { links.start };
-        Some(LinkId(found))
+        let mut at = state.next_link;
+        for _ in links.clone() {
+            let next = if at + 1 < links.end { at + 1 } else { links.start };
+            if has_room(&self.links[LinkId(at)]) {
+                state.next_link = next;
+                return Some(LinkId(at));
+            }
+            at = next;
+        }
+        None
     }
 
     /// The same where all links of a node count as one: always the first of them, so that TCP's acknowledgements travel with data.
@@ -157,8 +164,10 @@ impl Gateway {
         let requests = &self.requests;
         let (mut payload_bytes, mut reads) = (0, 0);
         for of_one_time in pieces.chunk_by(|a, b| a.received == b.received) {
-            payload_bytes += of_one_time.iter().map(|p| p.wire().payload_bytes() as usize).sum::<usize>();
-            reads += of_one_time.iter().filter(|p| p.op == Op::Read).count();
+            for piece in of_one_time {
+                payload_bytes += piece.wire().payload_bytes() as usize;
+                reads += usize::from(piece.op == Op::Read);
+            }
             let waited_nanos = now.nanos_since(of_one_time[0].received);
             self.metrics.stages.record_n(GatewayInterval::Batched, waited_nanos, of_one_time.len() as u64);
         }

@@ -20,10 +20,15 @@ impl Gateway {
             return;
         }
         let Some(request) = self.requests.get_mut(piece.request) else { return };
-        if request.inner != 0 && self.copy_answered(now, node, piece, result.map(drop)) {
-            return;
-        }
-        let Some(request) = self.requests.get_mut(piece.request) else { return };
+        let request = if request.inner == 0 {
+            request
+        } else {
+            if self.copy_answered(now, node, piece, result.map(drop)) {
+                return;
+            }
+            let Some(request) = self.requests.get_mut(piece.request) else { return };
+            request
+        };
         match result {
             Err(failure) => request.failure = request.failure.or(Some(failure)),
             Ok(data) if piece.op.returns_data() => {
