@@ -179,6 +179,7 @@ impl World<'_> {
                 Charge { map_id: [u8::from(which == 0xff); 16], epoch, nonce: u64::from(which & 1), version }
             }),
             seen: (what & 0xf0 == 0x50).then(|| (u64::from(choices.u8() & 7) + 1, 2)),
+            from_linear: what & 0xe1 == 0x41,
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

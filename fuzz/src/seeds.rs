@@ -181,6 +181,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         size_bytes: 0,
         charge,
         seen: charge.map(|charge| (charge.epoch, 1)),
+        from_linear: charge.is_some(),
     }
     .encode(&mut bytes);
     bytes
@@ -334,7 +335,10 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     Recall { offset_bytes: 5 }.encode(&mut mirror);
     let (volume, charge) =
         (Some(("pool".to_string(), 2)), Some(Charge { map_id: [6; 16], epoch: 3, nonce: 8, version: 7 }));
-    Recalled { extent_id: [4; 16], size_bytes: 1 << 30, mirror_bytes: 4, volume, charge }.encode(&mut mirror, b"FMap");
+    let recalled = Recalled { extent_id: [4; 16], size_bytes: 1 << 30, mirror_bytes: 4, volume, charge, layout: None };
+    recalled.encode(&mut mirror, b"FMap");
+    let layout = Some("linear".to_string());
+    Recalled { mirror_bytes: 0, charge: None, layout, ..recalled }.encode(&mut mirror, b"");
     let mut followed_batch = batch[HEADER_BYTES..].to_vec();
     mark(&mut followed_batch, &[0, 2]);
     let meta = |kind: u8, frame: &[u8]| [&[kind], &frame[HEADER_BYTES..]].concat();

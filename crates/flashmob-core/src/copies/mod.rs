@@ -15,12 +15,13 @@
 //! | open / settled | changes of a chunk may be under way or unsynced / all its copies are equal and durable |
 //! | epoch | the number of a start of the gateway; the nonce tells starts with the same number apart |
 //!
-//! The parts: `placement` finds a place for each copy; `image` is the map in memory; `record` defines its changes;
+//! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume; `image` is the map in memory; `record` defines its changes;
 //! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `recover` makes a map of nodes' mirrors.
 
 mod error;
 mod history;
 mod image;
+mod linear;
 mod load;
 mod log;
 mod placement;

@@ -41,6 +41,12 @@ pub enum PlacementError {
     /// An extent without room for a chunk.
     #[error("member {member} has {size_bytes} bytes, less than one chunk of {chunk_bytes}")]
     ExtentBelowChunk { member: usize, size_bytes: u64, chunk_bytes: u64 },
+    /// An extent of a linear volume that is to be converted has a part of a chunk at its end.
+    #[error("node {member} has {size_bytes} bytes, which are not a multiple of the chunk of {chunk_bytes}")]
+    PartOfChunk { member: usize, size_bytes: u64, chunk_bytes: u64 },
+    /// A linear volume that is to be converted has more than [`CHUNKS_MAX`].
+    #[error("{chunks} chunks of {chunk_bytes} bytes are more than {CHUNKS_MAX}")]
+    Chunks { chunks: u64, chunk_bytes: u64 },
     /// Too many members, an extent that is there twice, or a domain without a usable name.
     #[error(transparent)]
     Member(MapError),
@@ -69,7 +75,7 @@ pub(super) fn place(chunk_bytes: u64, copies: usize, members: &[Member]) -> Resu
     Ok(places)
 }
 
-fn check(chunk_bytes: u64, copies: usize, members: &[Member]) -> Result<(), PlacementError> {
+pub(super) fn check(chunk_bytes: u64, copies: usize, members: &[Member]) -> Result<(), PlacementError> {
     if !is_chunk_bytes(chunk_bytes) {
         return Err(PlacementError::ChunkBytes(chunk_bytes));
     }

@@ -211,6 +211,9 @@ impl Node {
             let text = format!("the extent has {size} bytes, the gateway's configuration says {}", hello.size_bytes);
             return Err((RefuseReason::Size, text));
         }
+        if remembered.is_none() && hello.from_linear {
+            self.check_unused(hello)?;
+        }
         host.adopt(hello)?;
         if takes_over(remembered.as_ref(), hello.charge.as_ref()) {
             // Hellos of earlier starts are refused from now on, whatever their session; the time of this one's start may be wrong.
@@ -220,6 +223,19 @@ impl Node {
             return Err((RefuseReason::Superseded, "a later link of the same gateway is here already".to_string()));
         }
         Ok(())
+    }
+
+    /// An extent gets checksums when a linear volume is converted: nothing may be written meanwhile by a gateway that knows nothing of it.
+    fn check_unused(&self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
+        let is_used = |l: &NodeLink| l.peer.is_some() && (l.is_open() || l.pieces_in_store > 0);
+        if !self.links.iter().any(|(_, link)| is_used(link)) {
+            return Ok(());
+        }
+        let text = format!(
+            "a gateway uses this extent of volume '{}', which is to be converted; stop that gateway, or restart the node if there is none",
+            hello.volume_id
+        );
+        Err((RefuseReason::Busy, text))
     }
 
     /// Welcomes the links for which nothing that they fence is in the store any more. Removes links that have ended.

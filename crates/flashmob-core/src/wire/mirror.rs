@@ -73,7 +73,12 @@ pub struct Recalled {
     pub volume: Option<(String, u32)>,
     /// The gateway that was last in charge, of a volume with copies.
     pub charge: Option<Charge>,
+    /// The layout of that volume, if it has no copies. On the wire, the highest bit of the extent's number tells that it follows.
+    pub layout: Option<String>,
 }
+
+/// In the extent's number of an answer to a recall.
+const HAS_LAYOUT: u32 = 1 << 31;
 
 /// Decisions in a map of that epoch and version, apart from starts of gateways: each start adds one to both.
 #[must_use]
@@ -186,10 +191,11 @@ impl Recalled {
             meta.extend_from_slice(&self.mirror_bytes.to_le_bytes());
             let (volume, extent) = self.volume.as_ref().map_or(("", 0), |(volume, extent)| (volume, *extent));
             put_text(meta, volume);
-            meta.extend_from_slice(&extent.to_le_bytes());
-            if let Some(charge) = &self.charge {
-                charge.put(meta);
-            }
+            let layout = self.layout.as_ref().filter(|_| self.volume.is_some() && self.charge.is_none());
+            let flag = if layout.is_some() { HAS_LAYOUT } else { 0 };
+            meta.extend_from_slice(&(extent & !HAS_LAYOUT | flag).to_le_bytes());
+            self.charge.iter().for_each(|charge| charge.put(meta));
+            layout.iter().for_each(|layout| put_text(meta, layout));
         };
         encode_frame(out, FrameKind::Recalled, meta, |payload| payload.extend_from_slice(bytes));
     }
@@ -199,13 +205,17 @@ impl Recalled {
         let mut fields = Fields::new(meta, "answer to a recall");
         let (extent_id, size_bytes, mirror_bytes) = (fields.array()?, fields.u64()?, fields.u64()?);
         let (volume, extent) = (fields.text()?, fields.u32()?);
+        let layout = (extent & HAS_LAYOUT != 0).then(|| fields.text()).transpose()?;
         let charge = if fields.is_empty() { None } else { Some(Charge::take(&mut fields)?) };
         fields.end()?;
-        if payload_bytes > MIRROR_FRAME_BYTES_MAX || mirror_bytes > MIRROR_BYTES_MAX {
+        if payload_bytes > MIRROR_FRAME_BYTES_MAX
+            || mirror_bytes > MIRROR_BYTES_MAX
+            || (layout.is_some() && (volume.is_empty() || charge.is_some()))
+        {
             return Err(WireError::Malformed("answer to a recall"));
         }
-        let volume = (!volume.is_empty()).then_some((volume, extent));
-        Ok(Recalled { extent_id, size_bytes, mirror_bytes, volume, charge })
+        let volume = (!volume.is_empty()).then_some((volume, extent & !HAS_LAYOUT));
+        Ok(Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout })
     }
 }
 
@@ -247,13 +257,14 @@ mod tests {
         }
 
         #[test]
-        fn recalls_round_trip(offset_bytes: u64, extent_id: [u8; 16], sizes: (u64, u64), volume in prop::option::of(("[a-zé]{1,60}", any::<u32>())), charge in prop::option::of((any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX))) {
+        fn recalls_round_trip(offset_bytes: u64, extent_id: [u8; 16], sizes: (u64, u64), volume in prop::option::of(("[a-zé]{1,60}", 0..1u32 << 31)), layout in prop::option::of("[a-z:0-9]{0,60}"), charge in prop::option::of((any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX))) {
             let recall = Recall { offset_bytes };
             let mut bytes = Vec::new();
             recall.encode(&mut bytes);
             prop_assert_eq!(Recall::decode(parts(&bytes).0), Ok(recall));
             let charge = charge.map(|(map_id, epoch, nonce, version)| Charge { map_id, epoch, nonce, version });
-            let recalled = Recalled { extent_id, size_bytes: sizes.0, mirror_bytes: sizes.1 % MIRROR_BYTES_MAX, volume, charge };
+            let layout = layout.filter(|_| volume.is_some() && charge.is_none());
+            let recalled = Recalled { extent_id, size_bytes: sizes.0, mirror_bytes: sizes.1 % MIRROR_BYTES_MAX, volume, charge, layout };
             let mut bytes = Vec::new();
             recalled.encode(&mut bytes, b"part");
             let (meta, payload_bytes) = parts(&bytes);

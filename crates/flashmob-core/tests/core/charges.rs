@@ -240,3 +240,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_linear_extent_is_not_converted_while_a_gateway_uses_it() {
+    let mut bed = bed(&hello());
+    let convert = Hello { from_linear: true, ..start(2, 5) };
+    bed.receive(bed.link, &writes(1, 1));
+    let (reason, text) = refused(&mut bed, &convert).expect("the other gateway has a link");
+    assert!(reason == RefuseReason::Busy && text.contains("stop that gateway"), "{reason:?} {text}");
+    assert_eq!(bed.charge, None, "nothing is remembered");
+    bed.node.link_closed(bed.link);
+    let (reason, _) =
+        refused(&mut bed, &Hello { attempt: 2, ..convert.clone() }).expect("a write of it is in the store");
+    assert_eq!(reason, RefuseReason::Busy);
+    bed.end_one();
+    assert_eq!(refused(&mut bed, &Hello { attempt: 3, ..convert.clone() }), None);
+    assert_eq!(bed.charge, convert.charge);
+    assert_eq!(refused(&mut bed, &Hello { link: 1, ..convert }), None, "its own links are no obstacle");
+}

@@ -269,7 +269,7 @@ fn a_mirror_is_recalled_in_the_place_of_a_hello() {
         bed.receive(link, &bytes_of(|out| Recall { offset_bytes }.encode(out)));
         assert_eq!(std::mem::take(bed.node.mirror_ops()), [MirrorOp::Recall { link, offset_bytes }]);
         let (extent_id, volume) = ([1; 16], Some(("v".to_string(), 0)));
-        let recalled = Recalled { extent_id, size_bytes: 1 << 20, mirror_bytes: 9, volume, charge: None };
+        let recalled = Recalled { extent_id, size_bytes: 1 << 20, mirror_bytes: 9, volume, charge: None, layout: None };
         bed.node.mirror_done(MirrorDone::Recalled { link, recalled: recalled.clone(), bytes: b"m".to_vec() });
         let sent = bed.sent(link);
         assert_eq!(Recalled::decode(&sent[0].meta, 1), Ok(recalled));

@@ -44,8 +44,14 @@ pub use types::{
 
 use gateway::{Reader, read_config};
 use limits::FILE_BYTES_MAX;
+use quantity::Size;
 use report::Findings;
 use section::{Section, TOP};
+
+/// A size as a configuration has it, with its quotes: the largest unit that is exact.
+pub(crate) fn size_to_toml(bytes: u64) -> String {
+    Size(bytes).to_toml()
+}
 
 impl Config {
     /// Reads and checks the file at `path`. Relative paths in it start at its own folder.

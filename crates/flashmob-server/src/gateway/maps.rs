@@ -13,7 +13,7 @@ use super::identity::home_of;
 use super::map_file::{MapDone, MapFile, MapWriter};
 use super::memory::state_path;
 use super::scrub_file::ScrubFile;
-use crate::config::{Config, CopiesConfig, LayoutKind, NodeSource, VolumeConfig};
+use crate::config::{Config, CopiesConfig, LayoutKind, NodeConfig, NodeSource, VolumeConfig};
 use crate::net::Wake;
 use crate::store::extent_id::unique_id;
 
@@ -104,7 +104,7 @@ impl Maps {
 }
 
 /// Where a file of a volume is: its map, or what is known of its scrubs.
-fn volume_path(config_path: &Path, volume: &VolumeConfig, kind: &str) -> PathBuf {
+pub(super) fn volume_path(config_path: &Path, volume: &VolumeConfig, kind: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = volume.id.chars().map(plain).take(100).collect();
     state_path(config_path, &format!(".{name}.{kind}"))
@@ -165,12 +165,17 @@ fn new_image(volume: &VolumeConfig, copies: &CopiesConfig) -> anyhow::Result<Map
         boot_id: None,
         seen: None,
         size_bytes: node.size_bytes.unwrap_or(0),
-        domain: node.domain.clone().unwrap_or_else(|| own_domain(&node.source)),
+        domain: domain_of(node),
     });
     let mut image = MapImage::new(unique_id(), chunk_bytes, copies.copies, members.collect())?;
     let marks = Marks { is_open: true, ..Marks::default() };
     image.apply(&Record::Marks { first_chunk: 0, count: image.chunks(), marks })?;
     Ok(image)
+}
+
+/// The domain of a node: its own if the configuration names none.
+pub(super) fn domain_of(node: &NodeConfig) -> String {
+    node.domain.clone().unwrap_or_else(|| own_domain(&node.source))
 }
 
 /// The domain of a node that fails alone.

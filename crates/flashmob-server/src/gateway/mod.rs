@@ -1,6 +1,7 @@
 //! The gateway process: the event loop around the state machine, the nodes inside it, and its native clients.
 
 mod actions;
+pub mod from_nodes;
 mod identity;
 mod inside;
 mod links;
@@ -10,7 +11,6 @@ mod memory;
 mod native;
 mod open;
 mod place;
-pub mod recover;
 mod report;
 pub mod scrub_file;
 mod server;

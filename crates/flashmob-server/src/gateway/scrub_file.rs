@@ -189,7 +189,8 @@ impl ScrubFile {
     }
 }
 
-fn clock() -> u64 {
+/// Seconds since 1970.
+pub(super) fn clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 

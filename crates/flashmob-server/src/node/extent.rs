@@ -250,7 +250,14 @@ impl Host for FileHost {
             return Err((RefuseReason::Identity, trouble.clone()));
         }
         let charge = hello.charge.as_ref();
-        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge) {
+        let converted = match charge.filter(|_| hello.from_linear) {
+            Some(charge) => self.identity.convert(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge),
+            None => Ok(()),
+        };
+        let adopted = converted
+            .map_err(AdoptError::from)
+            .and_then(|()| self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge));
+        match adopted {
             Ok(_) => self.ensure_sums(),
             Err(AdoptError::NotInCharge(reason, text)) => Err((reason, text)),
             Err(AdoptError::Identity(error)) => {
@@ -281,7 +288,8 @@ impl FileHost {
                 let (extent_id, size_bytes) = (self.identity.extent_id().0, self.identity.size_bytes());
                 let volume = self.identity.place().map(|place| (place.volume_id.clone(), place.extent_index));
                 let charge = self.identity.charge();
-                let recalled = Recalled { extent_id, size_bytes, mirror_bytes, volume, charge };
+                let layout = self.identity.layout_without_copies().map(str::to_string);
+                let recalled = Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout };
                 MirrorDone::Recalled { link, recalled, bytes }
             }
         }

@@ -14,6 +14,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::hello::{Charge, RefuseReason};
@@ -240,6 +241,12 @@ impl Identity {
         self.record.adopted.as_ref()
     }
 
+    /// The layout of the volume that it belongs to, if that has no copies.
+    #[must_use]
+    pub fn layout_without_copies(&self) -> Option<&str> {
+        self.place().filter(|_| self.record.charge.is_none()).map(|place| place.layout.as_str())
+    }
+
     /// The charge of the gateway that linked last, if it belongs to a volume with copies.
     #[must_use]
     pub fn charge(&self) -> Option<Charge> {
@@ -324,7 +331,8 @@ impl Identity {
         if let Some(place) = &self.record.adopted {
             if known.is_none() && charge.is_some() && place.volume_id == volume_id {
                 return refuse(format!(
-                    "volume '{volume_id}' had no copies when it adopted this extent, and has them now"
+                    "volume '{volume_id}' had no copies when it adopted this extent, and has them now; a linear volume is converted \
+                     with `flashmob volume convert`"
                 ));
             }
             same_place(place, volume_id, index, count, layout)?;
@@ -356,6 +364,33 @@ impl Identity {
             Some(_) => log::info!("{path}: adopted as member {index} of volume '{volume_id}', which has copies"),
         }
         Ok(Adoption::New)
+    }
+
+    /// An extent of a linear volume becomes that of the volume with copies that is made of it, which has its bytes in the same place. Any other
+    /// stays as it is: [`Identity::adopt`] judges it. On the flash when this returns.
+    pub fn convert(
+        &mut self,
+        volume_id: &str,
+        index: u32,
+        count: u32,
+        layout: &str,
+        charge: &Charge,
+    ) -> Result<(), IdentityError> {
+        let is_linear = |place: &&Place| {
+            place.volume_id == volume_id
+                && place.extent_index == index
+                && place.layout == LayoutKind::Linear.to_string()
+        };
+        let is_valid = index < count && layout.len() <= LAYOUT_BYTES_MAX && self.record.charge.is_none();
+        let Some(place) = self.place().filter(is_linear).filter(|_| is_valid) else { return Ok(()) };
+        let adopted = Some(Place { extent_count: count, layout: layout.to_string(), ..place.clone() });
+        let accepted = self.accepted_with(Some(charge));
+        self.replace(Record { adopted, charge: Some(*charge), accepted, ..self.record })?;
+        log::info!(
+            "{}: member {index} of volume '{volume_id}', which was linear and has copies now",
+            self.path.display()
+        );
+        Ok(())
     }
 
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.

@@ -329,6 +329,11 @@ impl Copies {
         state.seen.iter().rev().find(|(seq, _)| self.log.is_durable(*seq)).map(|(_, seen)| *seen)
     }
 
+    /// Whether a member may still belong to the linear volume that this one was made of: no charge of this map is known to be remembered there.
+    pub fn may_convert(&self, member: u16) -> bool {
+        self.seen(member).is_none() && self.image.is_linear_at(member)
+    }
+
     /// Copies that are neither behind nor doubtful.
     fn current(&self, chunk: u32) -> u8 {
         self.holders(chunk) & !self.image.marks(chunk).doubtful

@@ -110,6 +110,47 @@ fn an_extent_of_a_volume_without_copies_takes_no_charge() {
 }
 
 #[test]
+fn an_extent_of_a_linear_volume_is_converted_in_one_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.flashmob");
+    let mut identity = load(&path);
+    let convert =
+        |identity: &mut Identity, volume, index| identity.convert(volume, index, 4096, "mapped:4194304", &FIRST);
+    convert(&mut identity, "photos", 3).unwrap();
+    assert_eq!(identity.place(), None, "it is free, and is adopted");
+    identity.adopt("photos", 3, 8, "linear", None).unwrap();
+    assert_eq!(identity.layout_without_copies(), Some("linear"));
+    let text = fs::read_to_string(&path).unwrap();
+    for (volume, index) in [("music", 3), ("photos", 2), ("photos", 4096)] {
+        convert(&mut identity, volume, index).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "{volume} {index}");
+    }
+    assert!(adopt(&mut identity, Some(FIRST)).is_err());
+    convert(&mut identity, "photos", 3).unwrap();
+    assert_eq!((identity.charge(), identity.layout_without_copies()), (Some(FIRST), None));
+    assert_eq!(identity.accepted(), [(FIRST.epoch, FIRST.version)]);
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(identity.to_text().unwrap(), text, "on the flash");
+    assert_eq!(adopt(&mut identity, Some(FIRST)).unwrap(), Adoption::Same);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    identity.convert("photos", 3, 4096, "mapped:4194304", &Charge { epoch: 6, ..FIRST }).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "once");
+}
+
+#[test]
+fn an_extent_of_a_striped_volume_is_not_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.flashmob");
+    let mut identity = load(&path);
+    identity.adopt("photos", 3, 8, "striped:65536", None).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    identity.convert("photos", 3, 4096, "mapped:4194304", &FIRST).unwrap();
+    let why = adopt(&mut identity, Some(FIRST)).unwrap_err().to_string();
+    assert!(why.contains("flashmob volume convert"), "{why}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
 fn a_charge_that_cannot_be_written_was_not_taken() {
     let (_dir, path, mut identity) = member();
     let blocked = path.with_extension("flashmob.new");

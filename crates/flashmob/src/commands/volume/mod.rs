@@ -1,5 +1,7 @@
-//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, scrubs, and recovering a lost map.
+//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, scrubs, recovering a lost map, and converting
+//! linear volumes.
 
+mod convert;
 mod recover;
 mod replace;
 mod scrub;
@@ -17,7 +19,8 @@ use clap::{Args, Subcommand};
 use flashmob_server::net::fetch::fetch_volumes;
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show the volumes of a gateway by node, replace a lost node's extent, scrub copies, and recover a lost map.
+/// Show the volumes of a gateway by node, replace a lost node's extent, scrub copies, recover a lost map, and convert linear
+/// volumes to volumes with copies.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -30,6 +33,7 @@ enum Command {
     Replace(replace::ReplaceArgs),
     Scrub(scrub::ScrubArgs),
     Recover(recover::RecoverArgs),
+    Convert(convert::ConvertArgs),
 }
 
 /// Runs the subcommand.
@@ -39,6 +43,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
         Command::Replace(args) => replace::run(args),
         Command::Scrub(args) => scrub::run(args),
         Command::Recover(args) => recover::run(args),
+        Command::Convert(args) => convert::run(args),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use flashmob_server::config::Config;
-use flashmob_server::gateway::recover::Recovery;
+use flashmob_server::gateway::from_nodes::recover::Recovery;
 use flashmob_text::{Side, Table};
 use serde::Serialize;
 

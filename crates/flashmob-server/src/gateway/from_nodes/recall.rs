@@ -23,10 +23,14 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct Told {
     /// The extent's permanent identity.
     pub extent_id: [u8; 16],
+    /// Its size, in bytes.
+    pub size_bytes: u64,
     /// The volume that it belongs to, and which of its extents it is.
     pub volume: Option<(String, u32)>,
     /// The gateway that was last in charge.
     pub charge: Option<Charge>,
+    /// The layout of that volume, if it has no copies and the node's version tells it.
+    pub layout: Option<String>,
     /// Its mirror of the volume's map; empty without one.
     pub mirror: Vec<u8>,
 }
@@ -66,8 +70,8 @@ fn recall(stream: &mut (impl Read + Write)) -> io::Result<Told> {
         let is_last = bytes.is_empty() || (mirror.len() + bytes.len()) as u64 >= recalled.mirror_bytes;
         mirror.extend(bytes);
         if is_last {
-            let Recalled { extent_id, volume, charge, .. } = recalled;
-            return Ok(Told { extent_id, volume, charge, mirror });
+            let Recalled { extent_id, size_bytes, volume, charge, layout, .. } = recalled;
+            return Ok(Told { extent_id, size_bytes, volume, charge, layout, mirror });
         }
     }
 }
@@ -111,8 +115,14 @@ fn look(data: &Path) -> anyhow::Result<Told> {
     let text = std::fs::read(&path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     let identity = Identity::parse(&path, &text)?;
     let mirror = read_mirror(&identity.mirror_path())?.unwrap_or_default();
-    let volume = identity.place().map(|place| (place.volume_id.clone(), place.extent_index));
-    Ok(Told { extent_id: identity.extent_id().0, volume, charge: identity.charge(), mirror })
+    Ok(Told {
+        extent_id: identity.extent_id().0,
+        size_bytes: identity.size_bytes(),
+        volume: identity.place().map(|place| (place.volume_id.clone(), place.extent_index)),
+        charge: identity.charge(),
+        layout: identity.layout_without_copies().map(str::to_string),
+        mirror,
+    })
 }
 
 #[cfg(test)]
@@ -139,6 +149,7 @@ mod tests {
                 mirror_bytes,
                 volume: Some(("pool".to_string(), 2)),
                 charge: None,
+                layout: Some("linear".to_string()),
             };
             let mut frame = Vec::new();
             recalled.encode(&mut frame, &self.mirror[from..to]);
@@ -166,6 +177,7 @@ mod tests {
             let mut peer = Peer { mirror: mirror.clone(), part, out: VecDeque::new() };
             let told = recall(&mut peer).unwrap();
             assert_eq!((told.mirror, told.volume), (mirror, Some(("pool".to_string(), 2))), "{len}");
+            assert_eq!((told.size_bytes, told.layout.as_deref()), (4096, Some("linear")));
         }
     }
 

@@ -1,19 +1,18 @@
 //! Recovers the map of a volume with copies from the mirrors that its nodes keep, when the gateway's disk is lost.
 
-mod recall;
-
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use flashmob_core::copies::{Found, Record, Recovered, encode_batch, recover};
 
-use super::identity::home_of;
-use super::map_file::MapFile;
-use super::maps::{check, map_path};
-use crate::config::{Config, VolumeConfig};
+use super::recall::Told;
+use super::{ask_all, check_places, named};
+use crate::config::Config;
+use crate::gateway::identity::home_of;
+use crate::gateway::map_file::MapFile;
+use crate::gateway::maps::{check, map_path};
 use crate::store::ExtentId;
-use recall::{Told, ask};
 
 /// A map that was recovered and is not written yet.
 #[derive(Debug)]
@@ -38,9 +37,7 @@ pub struct NodeFound {
 impl Recovery {
     /// Asks the nodes of a volume, and recovers its map. Nothing is changed.
     pub fn look(config: &Config, config_path: &Path, volume: &str) -> anyhow::Result<Recovery> {
-        let names = || config.volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>().join(", ");
-        let found = config.volumes.iter().find(|candidate| candidate.name == volume);
-        let volume = found.with_context(|| format!("there is no volume '{volume}'; there are: {}", names()))?;
+        let volume = named(config, volume)?;
         let copies = volume.copies.as_ref().with_context(|| {
             format!("volume '{}' has no copies, and no map; its gateway needs the configuration alone", volume.name)
         })?;
@@ -87,41 +84,6 @@ impl Recovery {
         })?;
         Ok(file.path().to_path_buf())
     }
-}
-
-/// What each node says, or why it says nothing. All are asked at once.
-fn ask_all(volume: &VolumeConfig) -> Vec<Result<Told, String>> {
-    std::thread::scope(|scope| {
-        let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(|| ask(&node.source))).collect();
-        let told = asked.into_iter().map(|asked| match asked.join() {
-            Ok(told) => told.map_err(|error| format!("{error:#}")),
-            // It was reported on standard error.
-            Err(_) => Err("internal error".to_string()),
-        });
-        told.collect()
-    })
-}
-
-/// Refuses nodes that belong elsewhere.
-fn check_places(volume: &VolumeConfig, told: &[Result<Told, String>]) -> anyhow::Result<()> {
-    for (number, (node, told)) in volume.nodes.iter().zip(told).enumerate() {
-        let Ok(Told { volume: Some((volume_id, place)), .. }) = told else { continue };
-        let name = node.source.name();
-        if *volume_id != volume.id {
-            bail!(
-                "node {number} ({name}) has an extent of volume '{volume_id}', and the configuration says '{}'; correct its address, \
-                 or the volume's name or id",
-                volume.id
-            );
-        }
-        if *place as usize != number {
-            bail!(
-                "node {number} ({name}) is node {place} of the volume: the nodes are not in the order that they had; correct the \
-                 configuration"
-            );
-        }
-    }
-    Ok(())
 }
 
 /// Refuses an extent in a place where the map has another.

@@ -1,0 +1,177 @@
+//! Makes the map of a volume with copies for one that was linear. No byte moves: the map has each where it is.
+//!
+//! The map's file is all that is written here, and it is there as a whole or not at all. The nodes follow when the gateway that has it is
+//! linked to them, each by itself, so it does not matter when this or one of them is interrupted. What the extents hold is then read once, and
+//! gets its checksums, by scrubs that are noted as begun.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use flashmob_core::copies::{MapImage, Marks, Member, Record, is_unknown_extent};
+use flashmob_core::gateway::{PassKept, ScrubKept};
+use flashmob_core::units::Bytes;
+
+use super::recall::Told;
+use super::{ask_all, check_places, named};
+use crate::config::{Config, LayoutKind, VolumeConfig, size_to_toml};
+use crate::gateway::map_file::MapFile;
+use crate::gateway::maps::{check, domain_of, map_path, volume_path};
+use crate::gateway::scrub_file;
+use crate::store::extent_id::unique_id;
+use crate::store::{ExtentId, put_file};
+
+/// A linear volume that can be converted.
+#[derive(Debug)]
+pub struct Conversion {
+    /// Where its map belongs.
+    pub path: PathBuf,
+    /// The map.
+    pub image: MapImage,
+    /// The nodes, in the order of the configuration.
+    pub nodes: Vec<NodeFound>,
+    scrub_path: PathBuf,
+    /// A gateway was started before the volume was converted. It has made a map that no node knows.
+    has_unused_map: bool,
+}
+
+/// A node, as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFound {
+    /// Its address, or its path.
+    pub name: String,
+    /// Its extent.
+    pub extent_id: ExtentId,
+    /// The size of that, in bytes.
+    pub size_bytes: u64,
+}
+
+impl Conversion {
+    /// Asks the nodes of a volume, and makes its map. Nothing is changed.
+    pub fn look(config: &Config, config_path: &Path, volume: &str) -> anyhow::Result<Conversion> {
+        let volume = named(config, volume)?;
+        if let LayoutKind::Striped { .. } = volume.layout {
+            bail!(
+                "volume '{}' is striped; only linear volumes can be converted, as each chunk has to lie on one node",
+                volume.name
+            );
+        }
+        let path = map_path(config_path, volume);
+        let has_unused_map = look_at_map(&path)?;
+        let told = ask_all(volume);
+        let away: Vec<String> = volume
+            .nodes
+            .iter()
+            .zip(&told)
+            .filter_map(|(node, told)| told.as_ref().err().map(|error| format!("{}: {error}", node.source.name())))
+            .collect();
+        anyhow::ensure!(away.is_empty(), "every node has to be there: {}", away.join("; "));
+        check_places(volume, &told)?;
+        let told: Vec<Told> = told.into_iter().flatten().collect();
+        check_linear(volume, &told)?;
+        let members = volume.nodes.iter().zip(&told).map(|(node, told)| Member {
+            extent_id: told.extent_id,
+            boot_id: None,
+            seen: None,
+            size_bytes: told.size_bytes,
+            domain: domain_of(node),
+        });
+        let LayoutKind::Mapped { chunk_bytes } = volume.layout else { bail!(wanted_config(volume, &told)) };
+        let copies = volume.copies.as_ref().with_context(|| wanted_config(volume, &told))?;
+        anyhow::ensure!(
+            copies.copies == 1,
+            "the configuration says {} copies; a volume is converted with one, and their number cannot be raised yet: write copies = 1",
+            copies.copies
+        );
+        let mut image = MapImage::of_linear(unique_id(), chunk_bytes, members.collect())?;
+        check(volume, copies, &image).context("the configuration does not fit the nodes")?;
+        // What a gateway or a device has not flushed is not known.
+        let marks = Marks { is_open: true, ..Marks::default() };
+        image.apply(&Record::Marks { first_chunk: 0, count: image.chunks(), marks })?;
+        let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
+            name: node.source.name(),
+            extent_id: ExtentId(told.extent_id),
+            size_bytes: told.size_bytes,
+        });
+        let (nodes, scrub_path) = (nodes.collect(), volume_path(config_path, volume, "scrub"));
+        Ok(Conversion { path, image, nodes, scrub_path, has_unused_map })
+    }
+
+    /// Writes the map. It is durable when this returns. The gateway that is started then has it.
+    pub fn write(self) -> anyhow::Result<PathBuf> {
+        let begun = PassKept { place: Some(0), ..PassKept::default() };
+        let kept = ScrubKept { members: vec![begun; self.nodes.len()], ..ScrubKept::default() };
+        // Before the map is there it means nothing.
+        put_file(&self.scrub_path, &scrub_file::encode(&kept, self.image.map_id(), scrub_file::clock()))
+            .with_context(|| format!("cannot write {}", self.scrub_path.display()))?;
+        if self.has_unused_map {
+            std::fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))?;
+        }
+        let file = MapFile::create(&self.path, &self.image)?;
+        Ok(file.path().to_path_buf())
+    }
+}
+
+/// Whether there is a map that no node was ever linked with. One that is in use, or was, is an error.
+fn look_at_map(path: &Path) -> anyhow::Result<bool> {
+    let Some((_, image)) = MapFile::open(path)? else { return Ok(false) };
+    let is_unused = image.members().iter().all(|member| is_unknown_extent(&member.extent_id) && member.seen.is_none());
+    anyhow::ensure!(
+        is_unused,
+        "{} exists: the volume has its map. If it was converted before, start the gateway: what is not done yet goes on",
+        path.display()
+    );
+    Ok(true)
+}
+
+/// Refuses nodes that are not those of a linear volume of whole chunks.
+fn check_linear(volume: &VolumeConfig, told: &[Told]) -> anyhow::Result<()> {
+    for (number, (node, told)) in volume.nodes.iter().zip(told).enumerate() {
+        let name = node.source.name();
+        if told.charge.is_some() {
+            bail!(
+                "node {number} ({name}) belongs to a volume with copies already. If the volume was converted, and its map is lost, recover it: \
+                 flashmob volume recover"
+            );
+        }
+        if told.volume.is_none() {
+            bail!(
+                "node {number} ({name}) has an extent that belongs to no volume yet: there is nothing to convert on it; start a gateway with \
+                 the linear volume once, or make a new volume with copies"
+            );
+        }
+        match told.layout.as_deref() {
+            Some(layout) if layout == LayoutKind::Linear.to_string() => {}
+            Some(layout) => bail!(
+                "node {number} ({name}) belongs to a volume with the layout '{layout}'; only linear ones can be converted"
+            ),
+            None => {
+                bail!("node {number} ({name}) does not say which layout its volume has; update flashmob on that node")
+            }
+        }
+        let chunk_bytes = flashmob_core::copies::CHUNK_BYTES;
+        if !told.size_bytes.is_multiple_of(chunk_bytes) {
+            bail!(
+                "node {number} ({name}) has {} bytes, which are not a multiple of the chunk of {}; a linear volume uses all of them, so it \
+                 has to be copied to a new volume with copies instead",
+                told.size_bytes,
+                Bytes(chunk_bytes)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What the configuration has to say before the volume can be converted.
+fn wanted_config(volume: &VolumeConfig, told: &[Told]) -> String {
+    let nodes = volume.nodes.iter().zip(told).enumerate();
+    let sizes = nodes.map(|(number, (node, told))| {
+        format!("  node {number} ({}): size = {}", node.source.name(), size_to_toml(told.size_bytes))
+    });
+    let sizes: Vec<String> = sizes.collect();
+    format!(
+        "the configuration says that volume '{}' is linear. Stop its gateway, write into the configuration what it is to be, and try again:\n  \
+         [[volume]]: layout = \"mapped\", copies = 1\n{}",
+        volume.name,
+        sizes.join("\n")
+    )
+}

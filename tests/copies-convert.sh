@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Shows that a linear volume becomes one with copies in place, with checksums of all that it holds, and that this goes on after gateway, nodes or the command were killed at drawn moments. MOMENTS and SEED draw others.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/copies.sh"
+. "$TESTS/lib/load.sh"
+
+MOMENTS=${MOMENTS:-5}
+COUNT=3 MIB=48
+MAP=$DIR/gateway.toml.pool.map
+convert=("$FLASHMOB" volume convert "$DIR/gateway.toml" pool)
+MAPPED=('layout = "mapped"' 'copies = 1' 'timeout = "60s"')
+# Each node's metrics are asked for: the gateway does not know what has no checksums yet.
+NODE_OPTIONS=(--admin 127.0.0.1:0)
+
+# metric NODE NAME: of a node.
+metric() {
+    local admin
+    admin=$(sed -nE 's|.*http://(127\.0\.0\.1:[0-9]+).*|\1|p' "$DIR/$1.log" | head -n 1)
+    curl -sf "http://$admin/metrics" | awk -v name="flashmob_extent_$2" '$1 == name || index($1, name "{") == 1 { print $2 }'
+}
+# sum_of NAME: of all nodes.
+sum_of() {
+    local node sum=0 value
+    for node in "${NODES[@]}"; do
+        value=$(metric "$node" "$1")
+        [ -n "$value" ] || return 1
+        sum=$((sum + value))
+    done
+    echo "$sum"
+}
+are_summed() { [ "$(sum_of units_without_checksums)" = 0 ]; }
+# summed: without being asked, unless this machine has a battery, which may not be charging.
+summed() {
+    if compgen -G '/sys/class/power_supply/*/capacity' >/dev/null; then
+        "$FLASHMOB" volume scrub "$ADMIN" pool --now --no-wait >/dev/null
+    fi
+    wait_for 60 'all that the nodes hold to have checksums' are_summed
+}
+# mapped NODE: it has its place in the volume with copies.
+mapped() { grep -q '^layout = "mapped:4194304"' "$DIR/$1.img.flashmob"; }
+all_mapped() { mapped node0 && mapped node1 && mapped node2; }
+nodes_stop() { kill_all "${NODES[@]}"; }
+nodes_run() { for node in "${NODES[@]}"; do run_node "$node"; done; }
+# keep_linear, linear_again: the nodes' files as the linear volume has them.
+keep_linear() {
+    mkdir "$DIR/linear"
+    cp "$DIR"/node?.img "$DIR"/node?.img.flashmob "$DIR/model" "$DIR/linear/"
+}
+linear_again() {
+    rm -f "$DIR"/node?.img.* "$DIR"/gateway.toml.pool.* "$DIR"/gateway.toml.extents
+    cp "$DIR"/linear/* "$DIR/"
+}
+
+seeded
+start_cluster $COUNT ${MIB}MiB 'timeout = "60s"'
+check 'a linear volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+stop gateway
+nodes_stop
+keep_linear
+nodes_run
+
+# What is not possible, and what it says then.
+refused 'a linear configuration is not converted' 'layout = "mapped", copies = 1' "${convert[@]}" --yes
+check 'the sizes of nodes are told' grep -qF "node 2 (${ADDR[node2]}): size = \"${MIB}MiB\"" "$DIR/check.out"
+cp "$DIR/gateway.toml" "$DIR/linear.toml"
+NODE_SIZE=${MIB}MiB
+write_config 'layout = "mapped"' 'copies = 1' 'timeout = "60s"' 'min_current = 1'
+run_gateway
+started gateway 'is converted with .flashmob volume convert.'
+pass 'a gateway that is started too early is refused, and the command is named'
+refused 'no map is made while that gateway runs' 'is in use|uses it' "${convert[@]}" --yes
+stop gateway
+check 'a dry run shows the nodes' "${convert[@]}" --dry-run
+check 'with their sizes' grep -qE "2 +${ADDR[node2]} +[0-9a-f]{32} +48 MiB" "$DIR/check.out"
+refused 'without --yes nothing is written where nobody can be asked' 'confirm it with --yes' "${convert[@]}"
+stop node2
+refused 'without a node it is not converted' "every node has to be there: ${ADDR[node2]}" "${convert[@]}" --yes
+run_node node2
+
+# A gateway of the linear volume that still runs, perhaps elsewhere: nothing is converted under it.
+mkdir "$DIR/other"
+sed "s|unix:$DIR/|unix:$DIR/other/|" "$DIR/linear.toml" >"$DIR/other/gateway.toml"
+start other "$FLASHMOB" gateway "$DIR/other/gateway.toml"
+started other 'volume pool ready'
+check 'the map is made' "${convert[@]}" --yes
+refused 'once' 'the volume has its map' "${convert[@]}" --yes
+run_gateway
+started gateway 'a gateway uses this extent of volume .pool., which is to be converted'
+pass 'the nodes refuse it while the other gateway runs'
+check 'and stay as they are' grep -q '^layout = "linear"' "$DIR/node0.img.flashmob"
+stop other
+volume_ready
+admin_address
+wait_for 20 'the nodes to take their new places' all_mapped
+pass 'they take their new places when it has ended'
+check 'every byte is where it was' is_all_there
+summed
+pass 'and all have checksums'
+start other "$FLASHMOB" gateway "$DIR/other/gateway.toml"
+started other 'belongs to a volume with copies'
+pass 'a gateway of the linear volume is refused from then on'
+stop other
+stop node1
+"$PYTHON" "$TESTS/rot.py" flipped "$DIR/node1.img" --count 1 --first 5 >/dev/null
+run_node node1
+wait_for 20 'node1 to be linked' is_linked node1
+check 'a bit that flips there is found' "$FLASHMOB" volume scrub "$ADMIN" pool --now --no-wait
+found() { [ "$(sum_of checksum_mismatches_total)" -gt 0 ]; }
+wait_for 60 'the flipped bit to be found' found
+
+# Again and again from the linear volume, with a client, and something killed at a drawn moment.
+for ((moment = 1; moment <= MOMENTS; moment++)); do
+    stop gateway KILL
+    nodes_stop
+    linear_again
+    nodes_run
+    draw 3
+    if [ "$DRAWN" = 0 ]; then
+        # The command is killed: the map is there, or it is not.
+        draw 30
+        timeout -s KILL "0.0$(printf %02d "$DRAWN")" "${convert[@]}" --yes >/dev/null 2>&1 || true
+    fi
+    [ -e "$MAP" ] || "${convert[@]}" --yes >/dev/null 2>&1 || fail "moment $moment: it is not converted"
+    run_gateway
+    draw 800
+    after_ms=$DRAWN
+    draw 5
+    case $DRAWN in
+        0 | 1) victims=(gateway) ;;
+        2) victims=(node0) ;;
+        3) victims=(node1 node2) ;;
+        4) victims=(gateway "${NODES[@]}") ;;
+    esac
+    start load "$PYTHON" "$TESTS/nbdload.py" "$URI" --depth 4 --connections 2 --model "$DIR/model" --progress "$DIR/load.progress"
+    sleep "$((after_ms / 1000)).$(printf %03d $((after_ms % 1000)))"
+    kill_all "${victims[@]}"
+    case " ${victims[*]} " in *' gateway '*) finish load 60 ;; esac
+    for victim in "${victims[@]}"; do
+        [ "$victim" = gateway ] || run_node "$victim"
+    done
+    case " ${victims[*]} " in *' gateway '*) run_gateway ;; esac
+    volume_ready
+    admin_address
+    whole_again
+    if alive load; then stop load; fi
+    wait_for 20 'the nodes to take their new places' all_mapped
+    is_all_there >/dev/null || fail "moment $moment (${victims[*]} after $after_ms ms): a byte is wrong"
+    summed
+    [ "$(sum_of bad_blocks)" = 0 ] || fail "moment $moment (${victims[*]} after $after_ms ms): a block does not match its checksum"
+    say "moment $moment: ${victims[*]} after $after_ms ms"
+done
+pass "every byte was there, and had checksums, after $MOMENTS drawn interruptions"
