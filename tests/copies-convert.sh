@@ -33,7 +33,7 @@ sum_of() {
 are_summed() { [ "$(sum_of units_without_checksums)" = 0 ]; }
 # summed: without being asked, unless this machine has a battery, which may not be charging.
 summed() {
-    if compgen -G '/sys/class/power_supply/*/capacity' >/dev/null; then
+    if compgen -G '/sys/class/power_supply/BAT*' >/dev/null; then
         "$FLASHMOB" volume scrub "$ADMIN" pool --now --no-wait >/dev/null
     fi
     wait_for 60 'all that the nodes hold to have checksums' are_summed
@@ -55,7 +55,10 @@ linear_again() {
 
 seeded
 start_cluster $COUNT ${MIB}MiB 'timeout = "60s"'
-check 'a linear volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+check 'a linear volume reads as zeros' "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model"
+# What was never written is a hole in the nodes' files, and its checksums say so.
+check 'two thirds of it are written' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model" \
+    --bytes $((COUNT * MIB * 2 / 3 * 1048576))
 stop gateway
 nodes_stop
 keep_linear
@@ -66,17 +69,34 @@ refused 'a linear configuration is not converted' 'layout = "mapped", copies = 1
 check 'the sizes of nodes are told' grep -qF "node 2 (${ADDR[node2]}): size = \"${MIB}MiB\"" "$DIR/check.out"
 cp "$DIR/gateway.toml" "$DIR/linear.toml"
 NODE_SIZE=${MIB}MiB
-write_config 'layout = "mapped"' 'copies = 1' 'timeout = "60s"' 'min_current = 1'
+write_config "${MAPPED[@]}"
 run_gateway
 started gateway 'is converted with .flashmob volume convert.'
 pass 'a gateway that is started too early is refused, and the command is named'
 refused 'no map is made while that gateway runs' 'is in use|uses it' "${convert[@]}" --yes
 stop gateway
+# The same with extents named in the configuration, which the map knows at once then: the table of one node is even the same.
+extent=$(sed -nE 's/^extent_id = "(.*)"/\1/p' "$DIR/node0.img.flashmob")
+mkdir "$DIR/named"
+sed -e "s|unix:$DIR/|unix:$DIR/named/|" -e "s|^address = \"${ADDR[node0]}\"|&\nextent = \"$extent\"|" "$DIR/gateway.toml" |
+    awk '/^\[\[volume.node\]\]/ && ++nodes > 1 { exit } { print }' >"$DIR/named/gateway.toml"
+start named "$FLASHMOB" gateway "$DIR/named/gateway.toml"
+started named 'is converted with .flashmob volume convert.'
+pass 'nothing is converted unasked'
+stop named
+refused 'a part of a volume is not converted' 'belongs to a volume of 3 extents, and the configuration has 1 nodes' \
+    "$FLASHMOB" volume convert "$DIR/named/gateway.toml" pool --yes
 check 'a dry run shows the nodes' "${convert[@]}" --dry-run
 check 'with their sizes' grep -qE "2 +${ADDR[node2]} +[0-9a-f]{32} +48 MiB" "$DIR/check.out"
 refused 'without --yes nothing is written where nobody can be asked' 'confirm it with --yes' "${convert[@]}"
 stop node2
 refused 'without a node it is not converted' "every node has to be there: ${ADDR[node2]}" "${convert[@]}" --yes
+cp "$DIR/node2.img.flashmob" "$DIR/node2.before"
+rm "$DIR/node2.img.flashmob"
+run_node node2
+refused 'nor with an extent that the volume does not have' 'belongs to no volume yet' "${convert[@]}" --yes
+stop node2
+cp "$DIR/node2.before" "$DIR/node2.img.flashmob"
 run_node node2
 
 # A gateway of the linear volume that still runs, perhaps elsewhere: nothing is converted under it.
@@ -111,6 +131,7 @@ found() { [ "$(sum_of checksum_mismatches_total)" -gt 0 ]; }
 wait_for 60 'the flipped bit to be found' found
 
 # Again and again from the linear volume, with a client, and something killed at a drawn moment.
+served=0
 for ((moment = 1; moment <= MOMENTS; moment++)); do
     stop gateway KILL
     nodes_stop
@@ -120,7 +141,7 @@ for ((moment = 1; moment <= MOMENTS; moment++)); do
     if [ "$DRAWN" = 0 ]; then
         # The command is killed: the map is there, or it is not.
         draw 30
-        timeout -s KILL "0.0$(printf %02d "$DRAWN")" "${convert[@]}" --yes >/dev/null 2>&1 || true
+        (timeout -s KILL "0.0$(printf %02d "$DRAWN")" "${convert[@]}" --yes || true) >/dev/null 2>&1
     fi
     [ -e "$MAP" ] || "${convert[@]}" --yes >/dev/null 2>&1 || fail "moment $moment: it is not converted"
     run_gateway
@@ -144,7 +165,12 @@ for ((moment = 1; moment <= MOMENTS; moment++)); do
     volume_ready
     admin_address
     whole_again
-    if alive load; then stop load; fi
+    if alive load; then
+        wait_for 20 'the client to be answered' jq -e '.phase_done > 200' "$DIR/load.progress"
+        stop load
+        served=$((served + 1))
+    fi
+    jq -e '.mismatches == 0' "$DIR/load.out" >/dev/null || fail "moment $moment (${victims[*]} after $after_ms ms): the client read a wrong byte"
     wait_for 20 'the nodes to take their new places' all_mapped
     is_all_there >/dev/null || fail "moment $moment (${victims[*]} after $after_ms ms): a byte is wrong"
     summed

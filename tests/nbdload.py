@@ -126,7 +126,7 @@ class Load:
         count = min(self.clients[0].size, args.bytes or self.clients[0].size) // args.block
         if args.model and os.path.exists(args.model):
             self.model = Model.load(args.model)
-            assert self.model.count == count, f"the model has {self.model.count} blocks, the volume {count}"
+            assert self.model.count >= count, f"the model has {self.model.count} blocks, the volume {count}"
         else:
             self.model = Model(args.seed, args.block, count)
         self.bounds = [count * i // args.extents for i in range(args.extents + 1)]

@@ -120,6 +120,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
             Record::Marks { first_chunk: 1, count: 1, marks: marks(true, 0b10, 0b01) },
             Record::Loss { count: 1 },
             Record::Told { count: 1 },
+            Record::Linear,
             Record::Extent { member: 2, extent_id: [9; 16], size_bytes: 3 * CHUNK_BYTES_MIN },
         ],
     ];

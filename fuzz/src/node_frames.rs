@@ -14,7 +14,7 @@ use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
 use flashmob_core::wire::condition::{Alive, decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, digest_of, digests};
 use flashmob_core::wire::frame::encode_frame;
-use flashmob_core::wire::hello::{Charge, Hello, Welcome};
+use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Welcome};
 use flashmob_core::wire::map::Map;
 use flashmob_core::wire::replies::RepliesDecoder;
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TimesDecoder, mark};
@@ -179,7 +179,7 @@ impl World<'_> {
                 Charge { map_id: [u8::from(which == 0xff); 16], epoch, nonce: u64::from(which & 1), version }
             }),
             seen: (what & 0xf0 == 0x50).then(|| (u64::from(choices.u8() & 7) + 1, 2)),
-            from_linear: what & 0xe1 == 0x41,
+            from_linear: (what & 0xe1 == 0x41).then_some(FromLinear { extent_id: [7; 16], extents: 1 }),
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

@@ -12,7 +12,7 @@ use flashmob_core::wire::HEADER_BYTES;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::condition::{Alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
-use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
 use flashmob_core::wire::replies::RepliesEncoder;
 use flashmob_core::wire::trace::{PieceTimes, Way, mark, put_times};
@@ -181,7 +181,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         size_bytes: 0,
         charge,
         seen: charge.map(|charge| (charge.epoch, 1)),
-        from_linear: charge.is_some(),
+        from_linear: charge.map(|_| FromLinear { extent_id: [3; 16], extents: 2 }),
     }
     .encode(&mut bytes);
     bytes
@@ -337,7 +337,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         (Some(("pool".to_string(), 2)), Some(Charge { map_id: [6; 16], epoch: 3, nonce: 8, version: 7 }));
     let recalled = Recalled { extent_id: [4; 16], size_bytes: 1 << 30, mirror_bytes: 4, volume, charge, layout: None };
     recalled.encode(&mut mirror, b"FMap");
-    let layout = Some("linear".to_string());
+    let layout = Some(("linear".to_string(), 2));
     Recalled { mirror_bytes: 0, charge: None, layout, ..recalled }.encode(&mut mirror, b"");
     let mut followed_batch = batch[HEADER_BYTES..].to_vec();
     mark(&mut followed_batch, &[0, 2]);

@@ -39,7 +39,7 @@ fn hello(epoch: u64) -> Hello {
         size_bytes: 0,
         charge: Some(Charge { map_id: [7; 16], epoch, nonce: u64::MAX - epoch, version: 1 }),
         seen: None,
-        from_linear: false,
+        from_linear: None,
     }
 }
 

@@ -66,7 +66,7 @@ fn hello(epoch: u64) -> Hello {
         size_bytes: 0,
         charge: charge(epoch),
         seen: None,
-        from_linear: false,
+        from_linear: None,
     }
 }
 

@@ -57,6 +57,7 @@ pub struct MapImage {
     starts: Vec<Start>,
     losses: u64,
     home: Option<[u8; 16]>,
+    pub(super) was_linear: bool,
     losses_told: u64,
     pub(super) members: Vec<Member>,
     /// All places of chunk 0, then those of chunk 1, and so on.
@@ -104,6 +105,7 @@ impl MapImage {
             losses,
             losses_told,
             home,
+            was_linear: false,
             members,
             places,
             marks,
@@ -173,6 +175,12 @@ impl MapImage {
     #[must_use]
     pub fn home(&self) -> Option<[u8; 16]> {
         self.home
+    }
+
+    /// Whether it was made of a linear volume: [`MapImage::of_linear`].
+    #[must_use]
+    pub fn was_linear(&self) -> bool {
+        self.was_linear
     }
 
     /// Size of a chunk, in bytes.
@@ -327,6 +335,10 @@ impl MapImage {
                 self.home = Some(home);
                 Ok(())
             }
+            Record::Linear => {
+                self.was_linear = true;
+                Ok(())
+            }
             Record::Extent { member, extent_id, size_bytes } => self.replace(member, extent_id, size_bytes),
         }
     }
@@ -412,6 +424,7 @@ impl MapImage {
             records.push(Record::Epoch { epoch, nonce });
         }
         records.extend(self.home.map(|home| Record::Home { home }));
+        records.extend(self.was_linear.then_some(Record::Linear));
         let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
         records.extend(boots);
         let seen = numbered().filter_map(|(member, known)| {

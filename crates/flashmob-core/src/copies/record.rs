@@ -107,6 +107,8 @@ pub enum Record {
         /// A hash of the machine and the path: the shell's, which alone compares it.
         home: [u8; 16],
     },
+    /// The volume was linear: extents that it had then may be converted to members.
+    Linear,
 }
 
 listed! {
@@ -126,6 +128,7 @@ listed! {
         Home = 10 => "home",
         Told = 11 => "told",
         Start = 12 => "start",
+        Linear = 13 => "linear",
     }
 }
 
@@ -159,6 +162,7 @@ impl Record {
             Record::Start { .. } => Kind::Start,
             Record::Home { .. } => Kind::Home,
             Record::Told { .. } => Kind::Told,
+            Record::Linear => Kind::Linear,
         }
     }
 
@@ -226,6 +230,7 @@ impl Record {
                 out.extend_from_slice(&version.to_le_bytes());
             }
             Record::Home { home } => out.extend_from_slice(home),
+            Record::Linear => {}
         }
     }
 
@@ -287,6 +292,7 @@ impl Record {
             }
             Kind::Seen => Record::Seen { member: fields.u16()?, epoch: fields.u64()?, version: fields.u64()? },
             Kind::Home => Record::Home { home: fields.array()? },
+            Kind::Linear => Record::Linear,
         }))
     }
 }
@@ -319,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..14, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..15, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -341,7 +347,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[13; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[14; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 4;

@@ -73,6 +73,7 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
         1 => number().prop_map(|count| Record::Loss { count }),
         1 => any::<[u8; 16]>().prop_map(|home| Record::Home { home }),
         1 => number().prop_map(|count| Record::Told { count }),
+        1 => Just(Record::Linear),
         1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }

@@ -51,7 +51,7 @@ impl Gateway {
             size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
             charge: volume.copies.as_ref().map(|copies| copies.charge()),
             seen: volume.copies.as_ref().and_then(|copies| copies.seen(node.extent as u16)),
-            from_linear: volume.copies.as_ref().is_some_and(|copies| copies.may_convert(node.extent as u16)),
+            from_linear: volume.copies.as_ref().and_then(|copies| copies.linear_origin(node.extent as u16)),
         };
         let until = now + volume.spec.connect_timeout;
         link.state = State::Greeting(until);

@@ -144,7 +144,11 @@ impl Gateway {
         if text != WireError::Malformed("hello").to_string() {
             return self.disconnect(now, id, &why);
         }
-        self.refuse_node(now, id, format!("it knows no volumes with copies; update flashmob on that node ({why})"));
+        self.refuse_node(
+            now,
+            id,
+            format!("it knows no volumes with copies, or none that was linear; update flashmob on that node ({why})"),
+        );
     }
 
     /// Refuses a node that is the wrong one; further attempts follow from time to time.

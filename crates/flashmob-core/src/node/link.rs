@@ -211,7 +211,7 @@ impl Node {
             let text = format!("the extent has {size} bytes, the gateway's configuration says {}", hello.size_bytes);
             return Err((RefuseReason::Size, text));
         }
-        if remembered.is_none() && hello.from_linear {
+        if remembered.is_none() && hello.from_linear.is_some() {
             self.check_unused(hello)?;
         }
         host.adopt(hello)?;

@@ -40,9 +40,17 @@ pub struct Hello {
     pub charge: Option<Charge>,
     /// Epoch and version of a charge that the gateway knows durably to be remembered by the extent. Only with a charge.
     pub seen: Option<(u64, u64)>,
-    /// The extent has its bytes where a linear volume of these extents has them, so one that such a volume of this identity adopted may be
-    /// converted. Only with a charge.
-    pub from_linear: bool,
+    /// The volume was linear, and had this extent: it may be converted. Only with a charge.
+    pub from_linear: Option<FromLinear>,
+}
+
+/// What an extent of a linear volume has to be, to be converted to a member of the volume with copies that was made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FromLinear {
+    /// The extent's permanent identity.
+    pub extent_id: [u8; 16],
+    /// How many extents the linear volume had.
+    pub extents: u32,
 }
 
 /// Identifies a start of a gateway among those of a volume with copies. A node remembers the latest durably.
@@ -135,8 +143,6 @@ pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_MIRROR - 1;
 const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
 const HELLO_KEEPS_MIRROR: u16 = 1 << 13;
-/// In the byte behind what was seen, which is there only with a flag in it.
-const HELLO_FROM_LINEAR: u8 = 1;
 
 /// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
 pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
@@ -162,8 +168,9 @@ impl Hello {
                 charge.put(meta);
                 let (epoch, version) = self.seen.unwrap_or_default();
                 [epoch, version].iter().for_each(|number| meta.extend_from_slice(&number.to_le_bytes()));
-                if self.from_linear {
-                    meta.push(HELLO_FROM_LINEAR);
+                if let Some(from) = &self.from_linear {
+                    meta.extend_from_slice(&from.extent_id);
+                    meta.extend_from_slice(&from.extents.to_le_bytes());
                 }
             }
         };
@@ -189,7 +196,7 @@ impl Hello {
             layout: fields.text()?,
             charge: if fields.is_empty() { None } else { Some(Charge::take(&mut fields)?) },
             seen: None,
-            from_linear: false,
+            from_linear: None,
         };
         if hello.charge.is_some() {
             let (epoch, version) = (fields.u64()?, fields.u64()?);
@@ -199,10 +206,11 @@ impl Hello {
             // No gateway has started before epoch 1.
             hello.seen = (epoch > 0).then_some((epoch, version));
             if !fields.is_empty() {
-                hello.from_linear = fields.u8()? == HELLO_FROM_LINEAR;
-                if !hello.from_linear {
-                    return Err(WireError::Malformed("hello: flags"));
+                let from = FromLinear { extent_id: fields.array()?, extents: fields.u32()? };
+                if hello.extent >= from.extents {
+                    return Err(WireError::Malformed("hello: extents of a linear volume"));
                 }
+                hello.from_linear = Some(from);
             }
         }
         fields.end()?;
@@ -342,15 +350,16 @@ mod tests {
             size_bytes: 0,
             charge: None,
             seen: None,
-            from_linear: false,
+            from_linear: None,
         }
     }
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool, bool), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
-            let (keeps_alive, hears_progress, keeps_mirror, from_linear) = flags;
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear: from_linear && charge.is_some() };
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let (keeps_alive, hears_progress, keeps_mirror) = flags;
+            let from_linear = from_linear.filter(|_| charge.is_some()).map(|(extent_id, extents)| FromLinear { extent_id, extents });
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
@@ -416,16 +425,17 @@ mod tests {
         for len in without.len() + 1..with.len() {
             assert!(Hello::decode(&with[..len]).is_err(), "{len} bytes");
         }
-        for byte in 0..=u8::MAX {
-            let hello = Hello::decode(&[&with[..], &[byte]].concat());
-            assert_eq!(
-                hello.map(|hello| hello.from_linear).ok(),
-                (byte == HELLO_FROM_LINEAR).then_some(true),
-                "{byte}"
-            );
+        for (extents, is_valid) in [(0, false), (1, true), (u32::MAX, true)] {
+            let from = FromLinear { extent_id: [5; 16], extents };
+            let more = [&[5; 16][..], &u32::to_le_bytes(extents)].concat();
+            let hello = Hello::decode(&[&with[..], &more].concat());
+            assert_eq!(hello.ok().and_then(|hello| hello.from_linear), is_valid.then_some(from), "{extents}");
+            assert!(Hello::decode(&[&without[..], &more].concat()).is_err(), "only with a charge");
+            for len in 1..more.len() {
+                assert!(Hello::decode(&[&with[..], &more[..len]].concat()).is_err(), "{len} bytes");
+            }
         }
-        assert!(Hello::decode(&[&with[..], &[1, 1]].concat()).is_err(), "two bytes more");
-        assert!(Hello::decode(&[&without[..], &[1]].concat()).is_err(), "only with a charge");
+        assert!(Hello::decode(&[&with[..], &[1; 21]].concat()).is_err(), "one byte more");
         for (epoch, version, is_valid) in [
             (0, 0, true),
             (CHARGE_NUMBER_MAX, CHARGE_NUMBER_MAX, true),

@@ -73,8 +73,9 @@ pub struct Recalled {
     pub volume: Option<(String, u32)>,
     /// The gateway that was last in charge, of a volume with copies.
     pub charge: Option<Charge>,
-    /// The layout of that volume, if it has no copies. On the wire, the highest bit of the extent's number tells that it follows.
-    pub layout: Option<String>,
+    /// The layout of that volume, if it has no copies, and how many extents it has. On the wire, the highest bit of the extent's number tells that
+    /// they follow.
+    pub layout: Option<(String, u32)>,
 }
 
 /// In the extent's number of an answer to a recall.
@@ -195,7 +196,10 @@ impl Recalled {
             let flag = if layout.is_some() { HAS_LAYOUT } else { 0 };
             meta.extend_from_slice(&(extent & !HAS_LAYOUT | flag).to_le_bytes());
             self.charge.iter().for_each(|charge| charge.put(meta));
-            layout.iter().for_each(|layout| put_text(meta, layout));
+            if let Some((layout, extents)) = layout {
+                put_text(meta, layout);
+                meta.extend_from_slice(&extents.to_le_bytes());
+            }
         };
         encode_frame(out, FrameKind::Recalled, meta, |payload| payload.extend_from_slice(bytes));
     }
@@ -205,7 +209,7 @@ impl Recalled {
         let mut fields = Fields::new(meta, "answer to a recall");
         let (extent_id, size_bytes, mirror_bytes) = (fields.array()?, fields.u64()?, fields.u64()?);
         let (volume, extent) = (fields.text()?, fields.u32()?);
-        let layout = (extent & HAS_LAYOUT != 0).then(|| fields.text()).transpose()?;
+        let layout = if extent & HAS_LAYOUT != 0 { Some((fields.text()?, fields.u32()?)) } else { None };
         let charge = if fields.is_empty() { None } else { Some(Charge::take(&mut fields)?) };
         fields.end()?;
         if payload_bytes > MIRROR_FRAME_BYTES_MAX
@@ -257,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn recalls_round_trip(offset_bytes: u64, extent_id: [u8; 16], sizes: (u64, u64), volume in prop::option::of(("[a-zé]{1,60}", 0..1u32 << 31)), layout in prop::option::of("[a-z:0-9]{0,60}"), charge in prop::option::of((any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX))) {
+        fn recalls_round_trip(offset_bytes: u64, extent_id: [u8; 16], sizes: (u64, u64), volume in prop::option::of(("[a-zé]{1,60}", 0..1u32 << 31)), layout in prop::option::of(("[a-z:0-9]{0,60}", any::<u32>())), charge in prop::option::of((any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX))) {
             let recall = Recall { offset_bytes };
             let mut bytes = Vec::new();
             recall.encode(&mut bytes);

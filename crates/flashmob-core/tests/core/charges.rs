@@ -5,7 +5,7 @@ use flashmob_core::node::{LinkId, NodeConfig};
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::frame::FrameKind;
-use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Refuse, RefuseReason, Welcome};
 use proptest::prelude::*;
 
 const EXTENT_BYTES: u64 = 1 << 20;
@@ -244,7 +244,8 @@ proptest! {
 #[test]
 fn a_linear_extent_is_not_converted_while_a_gateway_uses_it() {
     let mut bed = bed(&hello());
-    let convert = Hello { from_linear: true, ..start(2, 5) };
+    let from = FromLinear { extent_id: [1; 16], extents: 1 };
+    let convert = Hello { from_linear: Some(from), ..start(2, 5) };
     bed.receive(bed.link, &writes(1, 1));
     let (reason, text) = refused(&mut bed, &convert).expect("the other gateway has a link");
     assert!(reason == RefuseReason::Busy && text.contains("stop that gateway"), "{reason:?} {text}");

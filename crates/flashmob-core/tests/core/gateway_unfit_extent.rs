@@ -76,7 +76,7 @@ fn a_node_from_before_volumes_with_copies_is_refused_and_the_remedy_is_named() {
     let why = refusal(&reported(true, "malformed hello")).expect("a refusal");
     assert_eq!(
         why,
-        "it knows no volumes with copies; update flashmob on that node (the node reports: malformed hello)"
+        "it knows no volumes with copies, or none that was linear; update flashmob on that node (the node reports: malformed hello)"
     );
     for (has_copies, error) in [(false, "malformed hello"), (true, "malformed hello: seen"), (true, "no room")] {
         assert_eq!(refusal(&reported(has_copies, error)), None, "{error}");

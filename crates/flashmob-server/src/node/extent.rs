@@ -250,12 +250,8 @@ impl Host for FileHost {
             return Err((RefuseReason::Identity, trouble.clone()));
         }
         let charge = hello.charge.as_ref();
-        let converted = match charge.filter(|_| hello.from_linear) {
-            Some(charge) => self.identity.convert(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge),
-            None => Ok(()),
-        };
-        let adopted = converted
-            .map_err(AdoptError::from)
+        let adopted = self
+            .convert(hello)
             .and_then(|()| self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge));
         match adopted {
             Ok(_) => self.ensure_sums(),
@@ -288,11 +284,21 @@ impl FileHost {
                 let (extent_id, size_bytes) = (self.identity.extent_id().0, self.identity.size_bytes());
                 let volume = self.identity.place().map(|place| (place.volume_id.clone(), place.extent_index));
                 let charge = self.identity.charge();
-                let layout = self.identity.layout_without_copies().map(str::to_string);
+                let layout = self.identity.layout_without_copies();
                 let recalled = Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout };
                 MirrorDone::Recalled { link, recalled, bytes }
             }
         }
+    }
+
+    /// An extent of a linear volume becomes one of the volume with copies that was made of it, if its checksums are likely to find room.
+    fn convert(&mut self, hello: &Hello) -> Result<(), AdoptError> {
+        if self.identity.may_convert(hello) {
+            let room = self.store.check_room_for_sums(&self.identity.sums_path());
+            room.map_err(|error| AdoptError::Refused(format!("it cannot be converted: {error}")))?;
+            self.identity.convert(hello)?;
+        }
+        Ok(())
     }
 
     /// Makes checksums for an extent that has just been adopted, or that an earlier program adopted without.

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge};
 use flashmob_core::units::Bytes;
-use flashmob_core::wire::hello::{Charge, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
@@ -241,10 +241,11 @@ impl Identity {
         self.record.adopted.as_ref()
     }
 
-    /// The layout of the volume that it belongs to, if that has no copies.
+    /// The layout of the volume that it belongs to, and how many extents that has, if it has no copies.
     #[must_use]
-    pub fn layout_without_copies(&self) -> Option<&str> {
-        self.place().filter(|_| self.record.charge.is_none()).map(|place| place.layout.as_str())
+    pub fn layout_without_copies(&self) -> Option<(String, u32)> {
+        let place = self.place().filter(|_| self.record.charge.is_none())?;
+        Some((place.layout.clone(), place.extent_count))
     }
 
     /// The charge of the gateway that linked last, if it belongs to a volume with copies.
@@ -368,29 +369,28 @@ impl Identity {
 
     /// An extent of a linear volume becomes that of the volume with copies that is made of it, which has its bytes in the same place. Any other
     /// stays as it is: [`Identity::adopt`] judges it. On the flash when this returns.
-    pub fn convert(
-        &mut self,
-        volume_id: &str,
-        index: u32,
-        count: u32,
-        layout: &str,
-        charge: &Charge,
-    ) -> Result<(), IdentityError> {
-        let is_linear = |place: &&Place| {
-            place.volume_id == volume_id
-                && place.extent_index == index
-                && place.layout == LayoutKind::Linear.to_string()
-        };
-        let is_valid = index < count && layout.len() <= LAYOUT_BYTES_MAX && self.record.charge.is_none();
-        let Some(place) = self.place().filter(is_linear).filter(|_| is_valid) else { return Ok(()) };
-        let adopted = Some(Place { extent_count: count, layout: layout.to_string(), ..place.clone() });
-        let accepted = self.accepted_with(Some(charge));
-        self.replace(Record { adopted, charge: Some(*charge), accepted, ..self.record })?;
-        log::info!(
-            "{}: member {index} of volume '{volume_id}', which was linear and has copies now",
-            self.path.display()
-        );
+    pub fn convert(&mut self, hello: &Hello) -> Result<(), IdentityError> {
+        if !self.may_convert(hello) {
+            return Ok(());
+        }
+        let layout = hello.layout.clone();
+        let adopted = self.place().map(|place| Place { extent_count: hello.extents, layout, ..place.clone() });
+        let accepted = self.accepted_with(hello.charge.as_ref());
+        self.replace(Record { adopted, charge: hello.charge, accepted, ..self.record })?;
+        let (path, extent, volume_id) = (self.path.display(), hello.extent, &hello.volume_id);
+        log::info!("{path}: member {extent} of volume '{volume_id}', which was linear and has copies now");
         Ok(())
+    }
+
+    /// Whether it is the extent of a linear volume that is to be converted.
+    #[must_use]
+    pub fn may_convert(&self, hello: &Hello) -> bool {
+        let (Some(from), Some(place)) = (hello.from_linear, self.place()) else { return false };
+        let is_place = place.volume_id == hello.volume_id && place.extent_index == hello.extent;
+        let is_linear = place.layout == LayoutKind::Linear.to_string() && place.extent_count == from.extents;
+        let is_valid = hello.extent < hello.extents && hello.layout.len() <= LAYOUT_BYTES_MAX;
+        let takes_charge = hello.charge.is_some() && self.record.charge.is_none();
+        from.extent_id == self.record.extent_id.0 && is_place && is_linear && is_valid && takes_charge
     }
 
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.

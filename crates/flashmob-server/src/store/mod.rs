@@ -289,6 +289,11 @@ impl Store {
         self.medium.keep_sums(sums)
     }
 
+    /// Whether there may be room for [`Store::make_sums`].
+    pub fn check_room_for_sums(&self, path: &Path) -> Result<(), SumsError> {
+        sums::check_room(path, self.size_bytes())
+    }
+
     /// Keeps the checksums of an open file from now on: reads are answered with bytes that match, or with
     /// [`Failure::Corrupt`](flashmob_core::op::Failure::Corrupt). To be called before the first operation. May block.
     pub fn keep_sums(&self, sums: Sums) -> Result<(), SumsError> {

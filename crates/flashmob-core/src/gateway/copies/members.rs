@@ -47,13 +47,15 @@ pub struct Member {
     pub tell_flush_at: Time,
     /// How fast it answers reads.
     pub speed: Speed,
+    /// Its extent has its bytes where the linear volume had them that this one was made of.
+    pub is_linear: bool,
 }
 
 impl Member {
     /// As the map has it.
-    pub fn new(known: &crate::copies::Member) -> Member {
+    pub fn new(known: &crate::copies::Member, is_linear: bool) -> Member {
         let seen = known.seen.map(|seen| (0, seen)).into_iter().collect();
-        Member { is_born: known.boot_id.is_some(), seen, ..Member::default() }
+        Member { is_born: known.boot_id.is_some(), seen, is_linear, ..Member::default() }
     }
 
     /// Notes that it is put out.
@@ -101,6 +103,9 @@ impl Copies {
     pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome, charged: Option<Charged>) {
         let Some(known) = self.image.members().get(usize::from(member)) else { return };
         let (extent_id, boot_id) = (known.extent_id, known.boot_id);
+        if self.linear_origin(member).is_some() {
+            self.scrub_converted(cx, member);
+        }
         let seen = charged.and_then(|charged| charged.seen);
         if seen.is_some() && welcome.remembered < seen && !planted::is(Bug::RestoredBelieved) {
             self.restored(cx, member);

@@ -57,7 +57,7 @@ use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
 use crate::op::Failure;
 use crate::planted::{self, Bug};
 use crate::units::{Time, bring_forward};
-use crate::wire::hello::Charge;
+use crate::wire::hello::{Charge, FromLinear};
 
 use change::Change;
 use chunk::Chunk;
@@ -255,7 +255,7 @@ impl Copies {
             log: Log::new(image.version()),
             mirrors: Mirrors::new(&image),
             bulk_seq: 0,
-            members: image.members().iter().map(Member::new).collect(),
+            members: (0..).zip(image.members()).map(|(n, known)| Member::new(known, image.is_linear_at(n))).collect(),
             slots,
             chunks: BTreeMap::new(),
             doubt: BTreeSet::new(),
@@ -329,9 +329,14 @@ impl Copies {
         state.seen.iter().rev().find(|(seq, _)| self.log.is_durable(*seq)).map(|(_, seen)| *seen)
     }
 
-    /// Whether a member may still belong to the linear volume that this one was made of: no charge of this map is known to be remembered there.
-    pub fn may_convert(&self, member: u16) -> bool {
-        self.seen(member).is_none() && self.image.is_linear_at(member)
+    /// What a member has to be to be converted, if it may still belong to the linear volume that this one was made of: no charge of this map
+    /// is known to be remembered there.
+    pub fn linear_origin(&self, member: u16) -> Option<FromLinear> {
+        let known = self.image.members().get(usize::from(member))?;
+        let is_linear = self.members.get(usize::from(member))?.is_linear && self.seen(member).is_none();
+        // At most MEMBERS_MAX.
+        let extents = self.image.members().len() as u32;
+        is_linear.then_some(FromLinear { extent_id: known.extent_id, extents })
     }
 
     /// Copies that are neither behind nor doubtful.

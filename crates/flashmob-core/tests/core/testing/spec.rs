@@ -51,7 +51,7 @@ pub fn hello() -> Hello {
         size_bytes: 0,
         charge: None,
         seen: None,
-        from_linear: false,
+        from_linear: None,
     }
 }
 

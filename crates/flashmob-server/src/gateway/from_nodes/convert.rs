@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use flashmob_core::copies::{MapImage, Marks, Member, Record, is_unknown_extent};
+use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_snapshot, replay};
 use flashmob_core::gateway::{PassKept, ScrubKept};
 use flashmob_core::units::Bytes;
 
@@ -16,6 +16,7 @@ use super::{ask_all, check_places, named};
 use crate::config::{Config, LayoutKind, VolumeConfig, size_to_toml};
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, domain_of, map_path, volume_path};
+use crate::gateway::memory::ExtentMemory;
 use crate::gateway::scrub_file;
 use crate::store::extent_id::unique_id;
 use crate::store::{ExtentId, put_file};
@@ -30,8 +31,6 @@ pub struct Conversion {
     /// The nodes, in the order of the configuration.
     pub nodes: Vec<NodeFound>,
     scrub_path: PathBuf,
-    /// A gateway was started before the volume was converted. It has made a map that no node knows.
-    has_unused_map: bool,
 }
 
 /// A node, as it was found.
@@ -56,7 +55,7 @@ impl Conversion {
             );
         }
         let path = map_path(config_path, volume);
-        let has_unused_map = look_at_map(&path)?;
+        look_at_map(&path)?;
         let told = ask_all(volume);
         let away: Vec<String> = volume
             .nodes
@@ -68,6 +67,7 @@ impl Conversion {
         check_places(volume, &told)?;
         let told: Vec<Told> = told.into_iter().flatten().collect();
         check_linear(volume, &told)?;
+        check_extents(config, config_path, volume, &told)?;
         let members = volume.nodes.iter().zip(&told).map(|(node, told)| Member {
             extent_id: told.extent_id,
             boot_id: None,
@@ -93,34 +93,67 @@ impl Conversion {
             size_bytes: told.size_bytes,
         });
         let (nodes, scrub_path) = (nodes.collect(), volume_path(config_path, volume, "scrub"));
-        Ok(Conversion { path, image, nodes, scrub_path, has_unused_map })
+        Ok(Conversion { path, image, nodes, scrub_path })
     }
 
     /// Writes the map. It is durable when this returns. The gateway that is started then has it.
     pub fn write(self) -> anyhow::Result<PathBuf> {
+        let file = match MapFile::open(&self.path)? {
+            Some((mut file, image)) => {
+                check_unused(&self.path, &image)?;
+                file.rewrite(&encode_snapshot(&self.image))?;
+                file
+            }
+            None => MapFile::create(&self.path, &self.image)?,
+        };
+        // While the map is locked, no gateway has another.
         let begun = PassKept { place: Some(0), ..PassKept::default() };
         let kept = ScrubKept { members: vec![begun; self.nodes.len()], ..ScrubKept::default() };
-        // Before the map is there it means nothing.
-        put_file(&self.scrub_path, &scrub_file::encode(&kept, self.image.map_id(), scrub_file::clock()))
-            .with_context(|| format!("cannot write {}", self.scrub_path.display()))?;
-        if self.has_unused_map {
-            std::fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))?;
+        let scrubs = scrub_file::encode(&kept, self.image.map_id(), scrub_file::clock());
+        if let Err(error) = put_file(&self.scrub_path, &scrubs) {
+            log::warn!("{}: {error}; what nodes hold may get its checksums later", self.scrub_path.display());
         }
-        let file = MapFile::create(&self.path, &self.image)?;
         Ok(file.path().to_path_buf())
     }
 }
 
-/// Whether there is a map that no node was ever linked with. One that is in use, or was, is an error.
-fn look_at_map(path: &Path) -> anyhow::Result<bool> {
-    let Some((_, image)) = MapFile::open(path)? else { return Ok(false) };
-    let is_unused = image.members().iter().all(|member| is_unknown_extent(&member.extent_id) && member.seen.is_none());
+/// Refuses a map that nodes may know. A gateway that is started before the volume is converted makes one that none knows.
+fn look_at_map(path: &Path) -> anyhow::Result<()> {
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            let found = replay(&bytes).with_context(|| format!("{} cannot be used", path.display()))?;
+            check_unused(path, &found.image)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn check_unused(path: &Path, image: &MapImage) -> anyhow::Result<()> {
+    let is_known = image.was_linear() || image.members().iter().any(|member| member.seen.is_some());
     anyhow::ensure!(
-        is_unused,
+        !is_known,
         "{} exists: the volume has its map. If it was converted before, start the gateway: what is not done yet goes on",
         path.display()
     );
-    Ok(true)
+    Ok(())
+}
+
+/// Refuses other extents than those with the volume's data, as far as the configuration or its gateway knows them.
+fn check_extents(config: &Config, config_path: &Path, volume: &VolumeConfig, told: &[Told]) -> anyhow::Result<()> {
+    let known = ExtentMemory::load(config, config_path, false)?.extent_ids();
+    let before = config.volumes.iter().take_while(|other| other.id != volume.id).map(|other| other.nodes.len());
+    for (number, (known, told)) in known.iter().skip(before.sum()).zip(told).enumerate() {
+        let (name, found) = (volume.nodes[number].source.name(), ExtentId(told.extent_id));
+        if let Some(known) = known.filter(|known| *known != told.extent_id) {
+            bail!(
+                "node {number} ({name}) has extent {found}, and the volume's data is in extent {}; bring that back, or correct the \
+                 node's address",
+                ExtentId(known)
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses nodes that are not those of a linear volume of whole chunks.
@@ -130,7 +163,7 @@ fn check_linear(volume: &VolumeConfig, told: &[Told]) -> anyhow::Result<()> {
         if told.charge.is_some() {
             bail!(
                 "node {number} ({name}) belongs to a volume with copies already. If the volume was converted, and its map is lost, recover it: \
-                 flashmob volume recover"
+                 flashmob volume recover --accept-loss"
             );
         }
         if told.volume.is_none() {
@@ -139,14 +172,20 @@ fn check_linear(volume: &VolumeConfig, told: &[Told]) -> anyhow::Result<()> {
                  the linear volume once, or make a new volume with copies"
             );
         }
-        match told.layout.as_deref() {
-            Some(layout) if layout == LayoutKind::Linear.to_string() => {}
-            Some(layout) => bail!(
+        let Some((layout, extents)) = &told.layout else {
+            bail!("node {number} ({name}) does not say which layout its volume has; update flashmob on that node");
+        };
+        if *layout != LayoutKind::Linear.to_string() {
+            bail!(
                 "node {number} ({name}) belongs to a volume with the layout '{layout}'; only linear ones can be converted"
-            ),
-            None => {
-                bail!("node {number} ({name}) does not say which layout its volume has; update flashmob on that node")
-            }
+            );
+        }
+        if *extents as usize != volume.nodes.len() {
+            bail!(
+                "node {number} ({name}) belongs to a volume of {extents} extents, and the configuration has {} nodes; all of them have to \
+                 be there",
+                volume.nodes.len()
+            );
         }
         let chunk_bytes = flashmob_core::copies::CHUNK_BYTES;
         if !told.size_bytes.is_multiple_of(chunk_bytes) {

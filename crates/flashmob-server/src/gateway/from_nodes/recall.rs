@@ -29,8 +29,8 @@ pub struct Told {
     pub volume: Option<(String, u32)>,
     /// The gateway that was last in charge.
     pub charge: Option<Charge>,
-    /// The layout of that volume, if it has no copies and the node's version tells it.
-    pub layout: Option<String>,
+    /// The layout of that volume, and how many extents it has, if it has no copies and the node's version tells it.
+    pub layout: Option<(String, u32)>,
     /// Its mirror of the volume's map; empty without one.
     pub mirror: Vec<u8>,
 }
@@ -120,7 +120,7 @@ fn look(data: &Path) -> anyhow::Result<Told> {
         size_bytes: identity.size_bytes(),
         volume: identity.place().map(|place| (place.volume_id.clone(), place.extent_index)),
         charge: identity.charge(),
-        layout: identity.layout_without_copies().map(str::to_string),
+        layout: identity.layout_without_copies(),
         mirror,
     })
 }
@@ -149,7 +149,7 @@ mod tests {
                 mirror_bytes,
                 volume: Some(("pool".to_string(), 2)),
                 charge: None,
-                layout: Some("linear".to_string()),
+                layout: Some(("linear".to_string(), 3)),
             };
             let mut frame = Vec::new();
             recalled.encode(&mut frame, &self.mirror[from..to]);
@@ -177,7 +177,7 @@ mod tests {
             let mut peer = Peer { mirror: mirror.clone(), part, out: VecDeque::new() };
             let told = recall(&mut peer).unwrap();
             assert_eq!((told.mirror, told.volume), (mirror, Some(("pool".to_string(), 2))), "{len}");
-            assert_eq!((told.size_bytes, told.layout.as_deref()), (4096, Some("linear")));
+            assert_eq!((told.size_bytes, told.layout), (4096, Some(("linear".to_string(), 3))));
         }
     }
 

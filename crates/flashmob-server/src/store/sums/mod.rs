@@ -53,6 +53,11 @@ pub struct SumsStatus {
     pub units_without: u64,
 }
 
+/// Refuses a file of checksums for an extent of this size if there is certainly no room for it.
+pub fn check_room(path: &Path, size_bytes: u64) -> Result<(), SumsError> {
+    file::check_room(path, Shape::new(size_bytes).file_bytes())
+}
+
 /// The checksums of an open extent.
 #[derive(Debug)]
 pub struct Sums {

@@ -3,7 +3,7 @@
 use crate::store::identity::*;
 use crate::store::{ExtentId, SumsStamp};
 use flashmob_core::checksum::checksum;
-use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, RefuseReason};
+use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, FromLinear, Hello, RefuseReason};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,31 +109,59 @@ fn an_extent_of_a_volume_without_copies_takes_no_charge() {
     assert_eq!((fs::read_to_string(&path).unwrap(), identity.charge()), (text, None));
 }
 
+/// What the gateway of a volume says that was made of a linear one with eight extents.
+fn converting(identity: &Identity) -> Hello {
+    Hello {
+        gateway_id: [1; 16],
+        session: 1,
+        link: 0,
+        keeps_alive: false,
+        hears_progress: false,
+        keeps_mirror: false,
+        attempt: 1,
+        volume_id: "photos".to_string(),
+        extent: 3,
+        extents: 4096,
+        layout: "mapped:4194304".to_string(),
+        size_bytes: 0,
+        charge: Some(FIRST),
+        seen: None,
+        from_linear: Some(FromLinear { extent_id: identity.extent_id().0, extents: 8 }),
+    }
+}
+
 #[test]
 fn an_extent_of_a_linear_volume_is_converted_in_one_step() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("data.flashmob");
     let mut identity = load(&path);
-    let convert =
-        |identity: &mut Identity, volume, index| identity.convert(volume, index, 4096, "mapped:4194304", &FIRST);
-    convert(&mut identity, "photos", 3).unwrap();
+    let hello = converting(&identity);
+    identity.convert(&hello).unwrap();
     assert_eq!(identity.place(), None, "it is free, and is adopted");
     identity.adopt("photos", 3, 8, "linear", None).unwrap();
-    assert_eq!(identity.layout_without_copies(), Some("linear"));
+    assert_eq!(identity.layout_without_copies(), Some(("linear".to_string(), 8)));
     let text = fs::read_to_string(&path).unwrap();
-    for (volume, index) in [("music", 3), ("photos", 2), ("photos", 4096)] {
-        convert(&mut identity, volume, index).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), text, "{volume} {index}");
+    let from = hello.from_linear.unwrap();
+    for (wrong, what) in [
+        (Hello { volume_id: "music".to_string(), ..hello.clone() }, "another volume"),
+        (Hello { extent: 2, ..hello.clone() }, "another place"),
+        (Hello { from_linear: Some(FromLinear { extent_id: [1; 16], ..from }), ..hello.clone() }, "another extent"),
+        (Hello { from_linear: Some(FromLinear { extents: 7, ..from }), ..hello.clone() }, "a part of the volume"),
+        (Hello { from_linear: None, ..hello.clone() }, "nobody asked"),
+        (Hello { charge: None, ..hello.clone() }, "no copies"),
+        (Hello { extents: 3, ..hello.clone() }, "no such place"),
+    ] {
+        identity.convert(&wrong).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "{what}");
     }
     assert!(adopt(&mut identity, Some(FIRST)).is_err());
-    convert(&mut identity, "photos", 3).unwrap();
+    identity.convert(&hello).unwrap();
     assert_eq!((identity.charge(), identity.layout_without_copies()), (Some(FIRST), None));
     assert_eq!(identity.accepted(), [(FIRST.epoch, FIRST.version)]);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(identity.to_text().unwrap(), text, "on the flash");
     assert_eq!(adopt(&mut identity, Some(FIRST)).unwrap(), Adoption::Same);
-    assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    identity.convert("photos", 3, 4096, "mapped:4194304", &Charge { epoch: 6, ..FIRST }).unwrap();
+    identity.convert(&Hello { charge: Some(Charge { epoch: 6, ..FIRST }), ..hello }).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), text, "once");
 }
 
@@ -144,7 +172,7 @@ fn an_extent_of_a_striped_volume_is_not_converted() {
     let mut identity = load(&path);
     identity.adopt("photos", 3, 8, "striped:65536", None).unwrap();
     let text = fs::read_to_string(&path).unwrap();
-    identity.convert("photos", 3, 4096, "mapped:4194304", &FIRST).unwrap();
+    identity.convert(&converting(&identity)).unwrap();
     let why = adopt(&mut identity, Some(FIRST)).unwrap_err().to_string();
     assert!(why.contains("flashmob volume convert"), "{why}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);

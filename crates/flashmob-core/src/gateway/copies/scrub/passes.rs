@@ -228,6 +228,16 @@ impl Copies {
         }
     }
 
+    /// A member was converted just now: what it holds is read once, so that all of it gets checksums.
+    pub(in super::super) fn scrub_converted(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let pass = self.scrub.verify.get_mut(usize::from(member)).filter(|pass| pass.run.is_none());
+        if let Some(pass) = pass {
+            pass.begin(false);
+            self.scrub.turns += 1;
+        }
+        self.scrub.look_at(cx.now);
+    }
+
     /// Takes the next steps of a pass that need not wait.
     pub(super) fn advance_pass(&mut self, cx: &mut Cx<'_>, of: Of) {
         for _ in 0..PASSED_MAX {
