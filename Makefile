@@ -165,6 +165,10 @@ bench-net: deps-peers build ## flashmob bench net beside iperf3, on loopback and
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-net
 	@$(dir $(BINARY))bench-net $(if $(QUICK),--rounds 3 --time 1) $(ARGS)
 
+bench-copies: deps-peers build ## two copies beside GlusterFS with two, a node killed meanwhile, on loopback, 3 minutes (root)
+	@.ci/deps glusterfsd:glusterfs-server glusterfs:glusterfs-client
+	@bench/copies/run $(ARGS)
+
 bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a modelled air, about 20 minutes (QUICK=1: 4)
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-lab
 	@$(dir $(BINARY))bench-lab $(if $(QUICK),--rounds 1 --time 2) $(ARGS)
