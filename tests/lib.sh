@@ -236,10 +236,16 @@ write_config() {
     } >"$DIR/gateway.toml"
 }
 
-# run_gateway: starts the gateway with $DIR/gateway.toml; sets PORT, URI and UNIX_URI.
+# run_gateway: starts the gateway with $DIR/gateway.toml, and waits until it listens; sets PORT, URI and UNIX_URI.
 run_gateway() {
+    begin_gateway
+    gateway_address
+}
+begin_gateway() {
     rm -f "$DIR/gateway.sock"
     start gateway "$FLASHMOB" gateway "$DIR/gateway.toml"
+}
+gateway_address() {
     started gateway 'listening on nbd://127\.0\.0\.1:[0-9]+'
     PORT=$(sed -nE 's|.*listening on nbd://127\.0\.0\.1:([0-9]+).*|\1|p' "$DIR/gateway.log" | head -n 1)
     URI=nbd://127.0.0.1:$PORT/pool

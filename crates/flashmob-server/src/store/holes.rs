@@ -21,11 +21,9 @@ pub(super) fn are_coherent(file: &File) -> bool {
 /// For each part of the extent of `unit_bytes` whether it may hold something else than zeros: all of them, if its holes cannot be told.
 pub(super) fn units_with_data(opened: &Opened, unit_bytes: u64) -> Vec<bool> {
     let size_bytes = opened.size_bytes;
-    // Some file systems do not count what is only in the page cache as data.
-    let tells_holes = opened.tells_holes && rustix::fs::fdatasync(&opened.file).is_ok();
-    let mut units = vec![!tells_holes; usize::try_from(size_bytes.div_ceil(unit_bytes)).unwrap_or(usize::MAX)];
+    let mut units = vec![!opened.tells_holes; usize::try_from(size_bytes.div_ceil(unit_bytes)).unwrap_or(usize::MAX)];
     let mut at = 0;
-    while tells_holes && at < size_bytes {
+    while opened.tells_holes && at < size_bytes {
         match seek(&opened.file, SeekFrom::Data(at)) {
             Ok(data) if data < size_bytes => {
                 let unit = data / unit_bytes;
