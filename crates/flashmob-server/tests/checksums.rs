@@ -54,19 +54,13 @@ fn hello(epoch: u64) -> Hello {
     Hello {
         gateway_id: [epoch as u8; 16],
         session: epoch,
-        link: 0,
-        keeps_alive: false,
-        hears_progress: false,
-        keeps_mirror: false,
         attempt: 1,
         volume_id: "photos".to_string(),
         extent: 3,
         extents: 4096,
         layout: "mapped:4194304".to_string(),
-        size_bytes: 0,
         charge: charge(epoch),
-        seen: None,
-        from_linear: None,
+        ..Hello::default()
     }
 }
 

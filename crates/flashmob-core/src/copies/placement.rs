@@ -42,7 +42,7 @@ pub enum PlacementError {
     #[error("member {member} has {size_bytes} bytes, less than one chunk of {chunk_bytes}")]
     ExtentBelowChunk { member: usize, size_bytes: u64, chunk_bytes: u64 },
     /// An extent of a linear volume that is to be converted has a part of a chunk at its end.
-    #[error("node {member} has {size_bytes} bytes, which are not a multiple of the chunk of {chunk_bytes}")]
+    #[error("member {member} has {size_bytes} bytes, which are not a multiple of the chunk of {chunk_bytes}")]
     PartOfChunk { member: usize, size_bytes: u64, chunk_bytes: u64 },
     /// A linear volume that is to be converted has more than [`CHUNKS_MAX`].
     #[error("{chunks} chunks of {chunk_bytes} bytes are more than {CHUNKS_MAX}")]

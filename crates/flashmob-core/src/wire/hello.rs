@@ -7,8 +7,8 @@ use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
 use super::mirror::MirrorState;
 use crate::enums::listed;
 
-/// The first frame of a gateway on every link.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The first frame of a gateway on every link. The default is no valid hello: a volume's identity and the count of its extents are missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hello {
     /// Identity of the gateway, the same after a restart.
     pub gateway_id: [u8; 16],
@@ -339,18 +339,11 @@ mod tests {
             gateway_id: [1; 16],
             session: 1,
             link: 3,
-            keeps_alive: false,
-            hears_progress: false,
-            keeps_mirror: false,
             attempt: 1,
             volume_id: "v".to_string(),
-            extent: 0,
             extents: 1,
             layout: "linear".to_string(),
-            size_bytes: 0,
-            charge: None,
-            seen: None,
-            from_linear: None,
+            ..Hello::default()
         }
     }
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, unknown_extent};
+use flashmob_core::copies::{MapError, MapImage, Marks, Member, Record, encode_batch, unknown_extent};
 use flashmob_core::gateway::{CopiesSpec, Gateway, ScrubSpec};
 use flashmob_core::units::Time;
 
@@ -160,22 +160,25 @@ fn take_charge(
 /// The map of a new volume. What its extents hold is not known, so all copies are compared before they are used.
 fn new_image(volume: &VolumeConfig, copies: &CopiesConfig) -> anyhow::Result<MapImage> {
     let LayoutKind::Mapped { chunk_bytes } = volume.layout else { anyhow::bail!("its layout has no copies") };
-    let members = volume.nodes.iter().enumerate().map(|(number, node)| Member {
-        extent_id: node.extent.map_or_else(|| unknown_extent(number as u16), |id| id.0),
-        boot_id: None,
-        seen: None,
-        size_bytes: node.size_bytes.unwrap_or(0),
-        domain: domain_of(node),
+    let members = volume.nodes.iter().enumerate().map(|(number, node)| {
+        let extent_id = node.extent.map_or_else(|| unknown_extent(number as u16), |id| id.0);
+        new_member(node, extent_id, node.size_bytes.unwrap_or(0))
     });
     let mut image = MapImage::new(unique_id(), chunk_bytes, copies.copies, members.collect())?;
-    let marks = Marks { is_open: true, ..Marks::default() };
-    image.apply(&Record::Marks { first_chunk: 0, count: image.chunks(), marks })?;
+    open_all(&mut image)?;
     Ok(image)
 }
 
-/// The domain of a node: its own if the configuration names none.
-pub(super) fn domain_of(node: &NodeConfig) -> String {
-    node.domain.clone().unwrap_or_else(|| own_domain(&node.source))
+/// A node of which no start is known.
+pub(super) fn new_member(node: &NodeConfig, extent_id: [u8; 16], size_bytes: u64) -> Member {
+    let domain = node.domain.clone().unwrap_or_else(|| own_domain(&node.source));
+    Member { extent_id, boot_id: None, seen: None, size_bytes, domain }
+}
+
+/// Takes all chunks of a new map for open: nobody knows what its nodes hold and have flushed.
+pub(super) fn open_all(image: &mut MapImage) -> Result<(), MapError> {
+    let marks = Marks { is_open: true, ..Marks::default() };
+    image.apply(&Record::Marks { first_chunk: 0, count: image.chunks(), marks })
 }
 
 /// The domain of a node that fails alone.

@@ -114,7 +114,7 @@ enum Command {
     Discover(discover::DiscoverArgs),
     /// Show the status of a running gateway or node.
     Status(status::StatusArgs),
-    /// Show the volumes of a gateway by node, and replace a lost node's extent.
+    /// Show a gateway's volumes by node; replace nodes, scrub copies, recover lost maps, and convert linear volumes.
     Volume(volume::VolumeArgs),
     /// Measure a device's flash, a network, a cluster, or any NBD server.
     Bench(bench::BenchArgs),

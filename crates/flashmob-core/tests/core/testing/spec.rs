@@ -39,19 +39,13 @@ pub fn hello() -> Hello {
     Hello {
         gateway_id: [9; 16],
         session: 1,
-        link: 0,
         keeps_alive: true,
         hears_progress: true,
-        keeps_mirror: false,
         attempt: 1,
         volume_id: "v".to_string(),
-        extent: 0,
         extents: 1,
         layout: "linear".to_string(),
-        size_bytes: 0,
-        charge: None,
-        seen: None,
-        from_linear: None,
+        ..Hello::default()
     }
 }
 

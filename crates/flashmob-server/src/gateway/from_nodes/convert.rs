@@ -7,15 +7,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_snapshot, replay};
+use flashmob_core::copies::{CHUNK_BYTES, MapImage, encode_snapshot, replay};
 use flashmob_core::gateway::{PassKept, ScrubKept};
-use flashmob_core::units::Bytes;
 
 use super::recall::Told;
 use super::{ask_all, check_places, named};
 use crate::config::{Config, LayoutKind, VolumeConfig, size_to_toml};
 use crate::gateway::map_file::MapFile;
-use crate::gateway::maps::{check, domain_of, map_path, volume_path};
+use crate::gateway::maps::{check, map_path, new_member, open_all, volume_path};
 use crate::gateway::memory::ExtentMemory;
 use crate::gateway::scrub_file;
 use crate::store::extent_id::unique_id;
@@ -28,20 +27,9 @@ pub struct Conversion {
     pub path: PathBuf,
     /// The map.
     pub image: MapImage,
-    /// The nodes, in the order of the configuration.
-    pub nodes: Vec<NodeFound>,
+    /// The addresses or paths of its members.
+    pub names: Vec<String>,
     scrub_path: PathBuf,
-}
-
-/// A node, as it was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeFound {
-    /// Its address, or its path.
-    pub name: String,
-    /// Its extent.
-    pub extent_id: ExtentId,
-    /// The size of that, in bytes.
-    pub size_bytes: u64,
 }
 
 impl Conversion {
@@ -68,32 +56,20 @@ impl Conversion {
         let told: Vec<Told> = told.into_iter().flatten().collect();
         check_linear(volume, &told)?;
         check_extents(config, config_path, volume, &told)?;
-        let members = volume.nodes.iter().zip(&told).map(|(node, told)| Member {
-            extent_id: told.extent_id,
-            boot_id: None,
-            seen: None,
-            size_bytes: told.size_bytes,
-            domain: domain_of(node),
-        });
-        let LayoutKind::Mapped { chunk_bytes } = volume.layout else { bail!(wanted_config(volume, &told)) };
+        let members =
+            volume.nodes.iter().zip(&told).map(|(node, told)| new_member(node, told.extent_id, told.size_bytes));
+        let mut image = MapImage::of_linear(unique_id(), CHUNK_BYTES, members.collect())
+            .context("the volume cannot be converted; copy it to a new volume with copies instead")?;
         let copies = volume.copies.as_ref().with_context(|| wanted_config(volume, &told))?;
         anyhow::ensure!(
             copies.copies == 1,
             "the configuration says {} copies; a volume is converted with one, and their number cannot be raised yet: write copies = 1",
             copies.copies
         );
-        let mut image = MapImage::of_linear(unique_id(), chunk_bytes, members.collect())?;
         check(volume, copies, &image).context("the configuration does not fit the nodes")?;
-        // What a gateway or a device has not flushed is not known.
-        let marks = Marks { is_open: true, ..Marks::default() };
-        image.apply(&Record::Marks { first_chunk: 0, count: image.chunks(), marks })?;
-        let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
-            name: node.source.name(),
-            extent_id: ExtentId(told.extent_id),
-            size_bytes: told.size_bytes,
-        });
-        let (nodes, scrub_path) = (nodes.collect(), volume_path(config_path, volume, "scrub"));
-        Ok(Conversion { path, image, nodes, scrub_path })
+        open_all(&mut image)?;
+        let names = volume.nodes.iter().map(|node| node.source.name()).collect();
+        Ok(Conversion { path, image, names, scrub_path: volume_path(config_path, volume, "scrub") })
     }
 
     /// Writes the map. It is durable when this returns. The gateway that is started then has it.
@@ -108,7 +84,7 @@ impl Conversion {
         };
         // While the map is locked, no gateway has another.
         let begun = PassKept { place: Some(0), ..PassKept::default() };
-        let kept = ScrubKept { members: vec![begun; self.nodes.len()], ..ScrubKept::default() };
+        let kept = ScrubKept { members: vec![begun; self.names.len()], ..ScrubKept::default() };
         let scrubs = scrub_file::encode(&kept, self.image.map_id(), scrub_file::clock());
         if let Err(error) = put_file(&self.scrub_path, &scrubs) {
             log::warn!("{}: {error}; what nodes hold may get its checksums later", self.scrub_path.display());
@@ -156,7 +132,7 @@ fn check_extents(config: &Config, config_path: &Path, volume: &VolumeConfig, tol
     Ok(())
 }
 
-/// Refuses nodes that are not those of a linear volume of whole chunks.
+/// Refuses nodes that are not those of a linear volume.
 fn check_linear(volume: &VolumeConfig, told: &[Told]) -> anyhow::Result<()> {
     for (number, (node, told)) in volume.nodes.iter().zip(told).enumerate() {
         let name = node.source.name();
@@ -182,18 +158,9 @@ fn check_linear(volume: &VolumeConfig, told: &[Told]) -> anyhow::Result<()> {
         }
         if *extents as usize != volume.nodes.len() {
             bail!(
-                "node {number} ({name}) belongs to a volume of {extents} extents, and the configuration has {} nodes; all of them have to \
-                 be there",
+                "node {number} ({name}) belongs to a volume of {extents} extents, and the configuration has {} nodes; it must list all of \
+                 them",
                 volume.nodes.len()
-            );
-        }
-        let chunk_bytes = flashmob_core::copies::CHUNK_BYTES;
-        if !told.size_bytes.is_multiple_of(chunk_bytes) {
-            bail!(
-                "node {number} ({name}) has {} bytes, which are not a multiple of the chunk of {}; a linear volume uses all of them, so it \
-                 has to be copied to a new volume with copies instead",
-                told.size_bytes,
-                Bytes(chunk_bytes)
             );
         }
     }
@@ -208,7 +175,7 @@ fn wanted_config(volume: &VolumeConfig, told: &[Told]) -> String {
     });
     let sizes: Vec<String> = sizes.collect();
     format!(
-        "the configuration says that volume '{}' is linear. Stop its gateway, write into the configuration what it is to be, and try again:\n  \
+        "the configuration says that volume '{}' is linear. Stop its gateway, change the configuration, and try again:\n  \
          [[volume]]: layout = \"mapped\", copies = 1\n{}",
         volume.name,
         sizes.join("\n")

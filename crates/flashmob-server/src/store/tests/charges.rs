@@ -114,19 +114,14 @@ fn converting(identity: &Identity) -> Hello {
     Hello {
         gateway_id: [1; 16],
         session: 1,
-        link: 0,
-        keeps_alive: false,
-        hears_progress: false,
-        keeps_mirror: false,
         attempt: 1,
         volume_id: "photos".to_string(),
         extent: 3,
         extents: 4096,
         layout: "mapped:4194304".to_string(),
-        size_bytes: 0,
         charge: Some(FIRST),
-        seen: None,
         from_linear: Some(FromLinear { extent_id: identity.extent_id().0, extents: 8 }),
+        ..Hello::default()
     }
 }
 

@@ -1,56 +1,41 @@
 //! `flashmob volume convert`: a linear volume becomes one with copies, in place.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use flashmob_core::units::Bytes;
-use flashmob_server::config::Config;
+use flashmob_server::config::{Config, ExtentId};
 use flashmob_server::gateway::from_nodes::convert::Conversion;
 use flashmob_text::{Side, Table};
 use serde::Serialize;
 
-use super::confirm;
+use super::{MapArgs, confirm};
 use crate::commands::status::units::printable;
-use crate::commands::tell::Form;
 
 const SIDES: [Side; 4] = [Side::Right, Side::Left, Side::Left, Side::Right];
 const WIDTH: usize = 120;
 
 /// Make a volume with copies of a linear one, in place: no byte moves.
 ///
-/// The volume gets a map beside the configuration file, with one copy of each chunk where the linear volume has it. When
-/// the gateway is started then, each node takes its new place as soon as it is linked, and what it holds is read once, in
-/// the background, to get its checksums. All of that goes on after an interruption.
+/// This command writes the volume's map beside the configuration file, with one copy of each chunk where the linear volume
+/// has it. Then start the gateway: each node is converted when it is linked, and its data is read once in the background
+/// to compute checksums. Both continue after an interruption.
 ///
-/// Stop the volume's gateway first. A gateway that knows the linear volume is refused by the nodes from then on; there is
-/// no way back but to copy the data.
+/// Stop the volume's gateway first. Converted nodes refuse a gateway of the linear volume. The conversion cannot be undone,
+/// except by copying the data.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  flashmob volume convert cluster.toml photos --dry-run   # show what the configuration has to say, and what would be done
+  flashmob volume convert cluster.toml photos --dry-run   # show what to change in the configuration; write nothing
   flashmob volume convert cluster.toml photos
   flashmob gateway cluster.toml
-  flashmob volume show 127.0.0.1:10810 photos             # how far the checksums are
+  flashmob volume show 127.0.0.1:10810 photos             # progress of the scrubs that compute checksums
 
-The configuration file has to say what the volume is to be: layout = \"mapped\", copies = 1, and the size of each node,
-which must be a multiple of 4 MiB. All nodes have to be there.")]
+The configuration file must have the new layout: layout = \"mapped\", copies = 1, and the size of each node, which must be
+a multiple of 4 MiB. All nodes must be reachable.")]
 pub struct ConvertArgs {
-    /// The gateway's configuration file. The map is written beside it.
-    #[arg(value_name = "CONFIG")]
-    config: PathBuf,
-    /// The volume.
-    #[arg(value_name = "VOLUME")]
-    volume: String,
-    /// Show what would be done, and write nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Do not ask for confirmation.
-    #[arg(short, long)]
-    yes: bool,
-    /// Output format: a table, or JSON.
-    #[arg(long, value_enum, default_value = "table")]
-    output: Form,
+    #[command(flatten)]
+    map: MapArgs,
 }
 
 /// What `--output json` writes.
@@ -72,43 +57,31 @@ struct NodeReport {
     size_bytes: u64,
 }
 
-pub fn run(args: &ConvertArgs) -> anyhow::Result<()> {
+pub fn run(ConvertArgs { map: args }: &ConvertArgs) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
     let conversion = Conversion::look(&config, &args.config, &args.volume)?;
     let mut report = Report::of(&conversion);
-    let mut out = io::stdout();
-    if args.output == Form::Table {
-        report.lines().into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    }
+    args.tell_found(report.lines())?;
     if !args.dry_run {
         let question =
-            format!("convert volume {}? No gateway may use it meanwhile, and there is no way back.", args.volume);
+            format!("convert volume {}? No gateway may use it meanwhile, and it cannot be undone.", args.volume);
         let what = format!("this converts the volume '{}'", args.volume);
         confirm(args.yes, &question, &what, "nothing was written")?;
         report.path = conversion.write()?;
         report.is_written = true;
     }
-    match args.output {
-        Form::Json => writeln!(out, "{}", serde_json::to_string(&report)?)?,
-        Form::Table if report.is_written => {
-            writeln!(
-                out,
-                "{} is written; start the gateway: its nodes follow when they are linked",
-                report.path.display()
-            )?;
-        }
-        Form::Table => writeln!(out, "nothing is written")?,
-    }
-    Ok(())
+    let written =
+        || format!("{} is written; start the gateway: its nodes follow when they are linked", report.path.display());
+    args.tell_end(&report, report.is_written.then(written))
 }
 
 impl Report {
     fn of(conversion: &Conversion) -> Report {
-        let Conversion { path, image, nodes, .. } = conversion;
-        let nodes = nodes.iter().map(|node| NodeReport {
-            name: node.name.clone(),
-            extent: node.extent_id.to_string(),
-            size_bytes: node.size_bytes,
+        let Conversion { path, image, names, .. } = conversion;
+        let nodes = names.iter().zip(image.members()).map(|(name, member)| NodeReport {
+            name: name.clone(),
+            extent: ExtentId(member.extent_id).to_string(),
+            size_bytes: member.size_bytes,
         });
         Report {
             path: path.clone(),

@@ -12,10 +12,13 @@ mod tests;
 pub(in crate::commands) use self::show::left;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
+use crate::commands::tell::Form;
 use flashmob_server::net::fetch::fetch_volumes;
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
@@ -44,6 +47,46 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
         Command::Scrub(args) => scrub::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Convert(args) => convert::run(args),
+    }
+}
+
+/// A map that is made of what nodes say, while no gateway runs.
+#[derive(Debug, Args)]
+struct MapArgs {
+    /// The gateway's configuration file. The map is written beside it.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The volume.
+    #[arg(value_name = "VOLUME")]
+    volume: String,
+    /// Show what would be done, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    yes: bool,
+    /// Output format: a table, or JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+impl MapArgs {
+    /// Prints the report, or for people the sentence that says what was done.
+    fn tell_end(&self, report: &impl Serialize, written: Option<String>) -> anyhow::Result<()> {
+        let mut out = io::stdout();
+        match self.output {
+            Form::Json => writeln!(out, "{}", serde_json::to_string(report)?)?,
+            Form::Table => writeln!(out, "{}", written.as_deref().unwrap_or("nothing is written"))?,
+        }
+        Ok(())
+    }
+
+    /// For people, what was found.
+    fn tell_found(&self, lines: Vec<String>) -> anyhow::Result<()> {
+        if self.output == Form::Table {
+            lines.into_iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,5 @@
 //! `flashmob volume recover`: the map of a volume with copies is made again from its nodes, when the gateway's disk is lost.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -10,9 +9,8 @@ use flashmob_server::gateway::from_nodes::recover::Recovery;
 use flashmob_text::{Side, Table};
 use serde::Serialize;
 
-use super::confirm;
+use super::{MapArgs, confirm};
 use crate::commands::status::units::printable;
-use crate::commands::tell::Form;
 
 /// The most chunks that are listed in a sentence.
 const LISTED_MAX: usize = 10;
@@ -37,24 +35,11 @@ Example: another machine replaces a gateway whose disk was lost:
 The configuration file needs the volume's name and its nodes in their former order. Addresses may have changed.
 The exit status of --dry-run is 1 if --accept-loss would be needed.")]
 pub struct RecoverArgs {
-    /// The gateway's configuration file. The map is written beside it.
-    #[arg(value_name = "CONFIG")]
-    config: PathBuf,
-    /// The volume.
-    #[arg(value_name = "VOLUME")]
-    volume: String,
-    /// Show what would be recovered, and write nothing.
-    #[arg(long)]
-    dry_run: bool,
     /// Recover although nodes or their mirrors are missing, or are of another state of the map.
     #[arg(long)]
     accept_loss: bool,
-    /// Do not ask for confirmation.
-    #[arg(short, long)]
-    yes: bool,
-    /// Output format: a table, or JSON.
-    #[arg(long, value_enum, default_value = "table")]
-    output: Form,
+    #[command(flatten)]
+    map: MapArgs,
 }
 
 /// What `--output json` writes.
@@ -96,17 +81,14 @@ struct NodeReport {
     error: Option<String>,
 }
 
-pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
+pub fn run(RecoverArgs { map: args, accept_loss }: &RecoverArgs) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
     let recovery = Recovery::look(&config, &args.config, &args.volume)?;
     let mut report = Report::of(&recovery);
-    let mut out = io::stdout();
-    if args.output == Form::Table {
-        report.lines().into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    }
+    args.tell_found(report.lines())?;
     let is_branched = report.nodes.iter().any(|node| node.is_branched);
     let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty() && !is_branched;
-    let needs_accepting = !is_all_known && !args.accept_loss;
+    let needs_accepting = !is_all_known && !accept_loss;
     if !args.dry_run {
         anyhow::ensure!(
             !needs_accepting,
@@ -119,13 +101,8 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
         report.path = recovery.write()?;
         report.is_written = true;
     }
-    match args.output {
-        Form::Json => writeln!(out, "{}", serde_json::to_string(&report)?)?,
-        Form::Table if report.is_written => {
-            writeln!(out, "{} is written; start the gateway: it compares all copies", report.path.display())?;
-        }
-        Form::Table => writeln!(out, "nothing is written")?,
-    }
+    let written = || format!("{} is written; start the gateway: it compares all copies", report.path.display());
+    args.tell_end(&report, report.is_written.then(written))?;
     if args.dry_run && needs_accepting {
         bail!(
             "nodes or their mirrors are missing, or are of another state of the map; without them --accept-loss is needed"
