@@ -6,7 +6,7 @@ use crate::testing::{BLOCK, FlashBed};
 use flashmob_core::condition::Condition;
 use flashmob_core::copies::{Marks, Record};
 use flashmob_core::gateway::{
-    CopiesCounters, CopiesSpec, Flaw, LinkId, PassStatus, ScrubError, ScrubSpec, ScrubStatus,
+    CopiesCounters, CopiesSpec, Flaw, LinkId, LinkPhase, PassStatus, ScrubError, ScrubSpec, ScrubStatus,
 };
 use flashmob_core::op::{Op, OpFlags};
 
@@ -415,4 +415,34 @@ fn a_comparison_after_a_crash_leaves_what_differs_as_it_was_found() {
     assert_eq!((again.block(1, 0, 6), again.block(1, 1, 6)), (old, new));
     assert_eq!(again.block(1, 0, 8), again.block(1, 1, 8), "clients may have read either");
     assert_eq!(listed(&again), [(FlashBed::CHUNK_BYTES + 6 * BLOCK, BLOCK, Flaw::Differs)]);
+}
+
+#[test]
+fn a_copy_that_leaves_while_it_is_mended_is_mended_when_it_is_back() {
+    let mut bed = FlashBed::new(3, 3, 2, no_plan);
+    bed.rot(1, 2, 6);
+    let node = bed.place_of(1, 2);
+    bed.bed.gateway.begin_scrub(bed.bed.now, 0, true).unwrap();
+    for _ in 0..1000 {
+        bed.turn();
+        bed.nodes[node].is_silent = counters(&bed).scrub_corrupt == 1;
+        if bed.nodes[node].is_silent {
+            break;
+        }
+        (0..3).filter(|&n| bed.answer(n)).count();
+        bed.bed.pass(Duration::from_millis(10));
+    }
+    assert!(!bed.bed.gateway.link_out(LinkId(node)).is_empty(), "it was asked for what to mend");
+    bed.bed.gateway.stop_scrub(bed.bed.now, 0).unwrap();
+    bed.bed.gateway.link_closed(bed.bed.now, LinkId(node), "reset");
+    bed.pass(20 * SECOND);
+    assert!(!bed.is_clean());
+    bed.nodes[node].is_silent = false;
+    while bed.bed.gateway.status().volumes[0].nodes[node].links[0].phase != LinkPhase::Connecting {
+        bed.pass(SECOND / 10);
+    }
+    bed.link(node);
+    bed.pass(10 * SECOND);
+    assert!(bed.is_clean());
+    assert_eq!((counters(&bed).mended, bed.bed.gateway.status().in_hand), (1, 0));
 }

@@ -87,8 +87,12 @@ impl Copies {
             // Nothing to mend it with. It is found again when it is read.
             return self.forget_rot(chunk);
         }
+        if self.corrupt_of(chunk) & current == 0 {
+            // They are written anew.
+            return self.forget_rot(chunk);
+        }
         let present = self.usable_of(cx, chunk, current);
-        if present.count_ones() < 2 {
+        if present.count_ones() < 2 || self.corrupt_of(chunk) & present == 0 {
             return;
         }
         let Some(source) = each(present).next() else { return };
@@ -117,13 +121,21 @@ impl Copies {
         self.rot.get(&chunk).map_or(0, |rot| rot.ranges.iter().fold(0, |mask, range| mask | range.2))
     }
 
-    /// All ranges were gone through.
+    /// All ranges were gone through. Those of copies that were away are kept until they are back.
     pub(super) fn end_mend(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        self.jobs.remove(&chunk);
-        let missed = self.rot.get_mut(&chunk).map(|rot| std::mem::take(&mut rot.missed)).unwrap_or_default();
-        match self.rot.get_mut(&chunk).filter(|_| !missed.is_empty()) {
-            Some(rot) => (rot.ranges, rot.try_at) = (missed, cx.now),
-            None => drop(self.rot.remove(&chunk)),
+        let mended = self.jobs.remove(&chunk).map_or(0, |job| job.targets | bit(job.source));
+        let away = self.current(chunk) & !mended;
+        if let Some(rot) = self.rot.get_mut(&chunk) {
+            rot.ranges.iter_mut().for_each(|range| range.2 &= away);
+            rot.ranges.retain(|range| range.2 != 0);
+            if rot.ranges.is_empty() {
+                rot.try_at = cx.now;
+            }
+            rot.ranges.append(&mut rot.missed);
+            rot.ranges.sort_unstable();
+            if rot.ranges.is_empty() {
+                self.forget_rot(chunk);
+            }
         }
         self.unlock(cx, chunk);
         self.forget_if_idle(chunk);

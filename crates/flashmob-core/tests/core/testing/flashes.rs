@@ -92,9 +92,13 @@ impl FlashBed {
     #[must_use]
     pub fn new(nodes: usize, copies: usize, chunks_of_node: u64, set: impl FnOnce(&mut CopiesSpec)) -> FlashBed {
         let size_bytes = chunks_of_node * FlashBed::CHUNK_BYTES;
-        let id = |n: usize| [n as u8 + 1; 16];
-        let member =
-            |n| Member { extent_id: id(n), boot_id: Some(id(n)), seen: None, size_bytes, domain: format!("node{n}") };
+        let member = |n| Member {
+            extent_id: FlashBed::id_of(n),
+            boot_id: Some(FlashBed::id_of(n)),
+            seen: None,
+            size_bytes,
+            domain: format!("node{n}"),
+        };
         let map = MapImage::new([9; 16], FlashBed::CHUNK_BYTES, copies, (0..nodes).map(member).collect()).unwrap();
         let mut spec = CopiesSpec::new(map.clone());
         set(&mut spec);
@@ -106,9 +110,6 @@ impl FlashBed {
             ..volume(&vec![size_bytes; nodes])
         });
         let mut bed = GatewayBed::new(config);
-        for link in 0..nodes {
-            bed.link(link, &Welcome { extent_id: id(link), boot_id: id(link), ..welcome(size_bytes) });
-        }
         let client = bed.gateway.native_opened(0).unwrap();
         let flash = Flash {
             bytes: vec![0; size_bytes as usize],
@@ -118,6 +119,7 @@ impl FlashBed {
             seen: Vec::new(),
         };
         let mut bed = FlashBed { bed, client, nodes: vec![flash; nodes] };
+        (0..nodes).for_each(|n| bed.link(n));
         for chunk in 0..map.chunks() {
             for block in 0..16 {
                 let number = u64::from(chunk) * 16 + block;
@@ -127,6 +129,17 @@ impl FlashBed {
         }
         bed.serve();
         bed
+    }
+
+    fn id_of(n: usize) -> [u8; 16] {
+        [n as u8 + 1; 16]
+    }
+
+    /// Node n is linked, and has the extent that it had.
+    pub fn link(&mut self, n: usize) {
+        let (id, size_bytes) = (FlashBed::id_of(n), self.nodes[n].bytes.len() as u64);
+        let remembered = self.bed.gateway.map(0).expect("a map").members()[n].seen;
+        self.bed.link(n, &Welcome { extent_id: id, boot_id: id, remembered, ..welcome(size_bytes) });
     }
 
     /// The node that has a copy.
