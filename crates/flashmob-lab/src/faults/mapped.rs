@@ -216,6 +216,7 @@ impl World {
         let is_done = status.is_some_and(|s| s.jobs == 0 && s.decisions.0 == s.decisions.1);
         let is_dead = |member: u16| dead[usize::from(member)];
         is_done
+            && self.are_lies_known()
             && (0..self.scenario.extents_bytes.len()).all(|node| self.is_extent_known(node))
             && image.chunks_marked().all(|(chunk, marks)| {
                 let places = image.places(chunk);
