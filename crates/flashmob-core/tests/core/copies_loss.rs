@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::testing::{GatewayBed, gateway_config, volume, welcome};
+use crate::testing::{BLOCK, FlashBed, GatewayBed, gateway_config, volume, welcome};
 use flashmob_core::copies::{MapImage, Marks, Member, Record};
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
@@ -132,5 +132,40 @@ fn a_change_that_a_doubtful_copy_has_waits_for_the_copy_that_had_it_before() {
         commit(&mut bed);
         assert_eq!(bed.ended(), 1);
         assert_eq!(bed.gateway.map(0).unwrap().marks(0).behind, behind, "{boot_id:?} {result:?}");
+    }
+}
+
+#[test]
+fn a_copy_that_failed_a_change_is_no_source_before_it_is_behind() {
+    let mut bed = FlashBed::new(3, 3, 1, |_| ());
+    let places: Vec<usize> = (0..3).map(|copy| bed.place_of(0, copy)).collect();
+    let (fails, has_it, leaves) = (places[0], places[1], places[2]);
+    // The second block of one copy is torn, so that a change of its end and of the first block fails there as a whole.
+    bed.rot(0, 0, 1);
+    bed.bed.submit(bed.client, Op::Write, BLOCK - 100, 200);
+    bed.turn();
+    (0..3).for_each(|n| bed.unlink(n));
+    bed.nodes[leaves].is_silent = true;
+    for n in [fails, leaves, has_it] {
+        bed.until_connecting(n);
+        bed.link_after(n, [0x70 + n as u8; 16]);
+        bed.serve();
+    }
+    let marks = bed.bed.gateway.map(0).unwrap().marks(0);
+    assert_eq!((marks.is_torn, marks.behind, marks.doubtful), (true, 0, 0), "all devices have restarted");
+    // The device of the copy that has not answered starts once more: it is behind. Work goes on before that is durable.
+    bed.unlink(leaves);
+    bed.until_connecting(leaves);
+    bed.link_after(leaves, [0x7f; 16]);
+    for _ in 0..10 {
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.bed.turn();
+        (0..3).filter(|&n| bed.answer(n)).count();
+    }
+    bed.nodes[leaves].is_silent = false;
+    bed.pass(Duration::from_secs(10));
+    assert_eq!(bed.results(), [Ok(vec![])]);
+    for copy in 0..3 {
+        assert!(bed.block(0, copy, 0).ends_with(&[1; 100]), "copy {copy} has what was acknowledged");
     }
 }

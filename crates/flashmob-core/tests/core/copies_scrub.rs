@@ -6,7 +6,7 @@ use crate::testing::{BLOCK, FlashBed};
 use flashmob_core::condition::Condition;
 use flashmob_core::copies::{Marks, Record};
 use flashmob_core::gateway::{
-    CopiesCounters, CopiesSpec, Flaw, LinkId, LinkPhase, PassStatus, ScrubError, ScrubSpec, ScrubStatus,
+    CopiesCounters, CopiesSpec, Flaw, LinkId, PassStatus, ScrubError, ScrubSpec, ScrubStatus,
 };
 use flashmob_core::op::{Op, OpFlags};
 
@@ -434,13 +434,11 @@ fn a_copy_that_leaves_while_it_is_mended_is_mended_when_it_is_back() {
     }
     assert!(!bed.bed.gateway.link_out(LinkId(node)).is_empty(), "it was asked for what to mend");
     bed.bed.gateway.stop_scrub(bed.bed.now, 0).unwrap();
-    bed.bed.gateway.link_closed(bed.bed.now, LinkId(node), "reset");
+    bed.unlink(node);
     bed.pass(20 * SECOND);
     assert!(!bed.is_clean());
     bed.nodes[node].is_silent = false;
-    while bed.bed.gateway.status().volumes[0].nodes[node].links[0].phase != LinkPhase::Connecting {
-        bed.pass(SECOND / 10);
-    }
+    bed.until_connecting(node);
     bed.link(node);
     bed.pass(10 * SECOND);
     assert!(bed.is_clean());

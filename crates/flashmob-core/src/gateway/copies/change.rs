@@ -280,6 +280,7 @@ impl Copies {
         for place in self.chunks.get(&chunk).map(|c| c.changes.clone()).unwrap_or_default() {
             self.review_change(cx, place);
         }
+        self.poke_job(cx, chunk);
     }
 
     /// Tells the client's request that this part has ended, and lets the reads go that wait for it.
@@ -314,6 +315,12 @@ impl Copies {
     pub(super) fn awaited(&self, change: &Change) -> u8 {
         let joined = self.chunks.get(&change.chunk).map_or(0, |state| state.joined);
         mask(each(self.holders(change.chunk) | joined).filter(|&copy| change.copies[copy] == At::Sent))
+    }
+
+    /// Whether current copies differ in what became of a change, and its client is not told yet: those that failed it will be behind.
+    pub(super) fn is_undecided(&self, change: &Change) -> bool {
+        let has = |wanted: fn(At) -> bool| each(self.current(change.chunk)).any(|copy| wanted(change.copies[copy]));
+        change.request.is_some() && has(|at| at == At::Done) && has(|at| matches!(at, At::Failed(_)))
     }
 
     /// Ends a change that no copy can answer any more, or only such as are behind.

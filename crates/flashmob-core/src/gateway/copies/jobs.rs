@@ -131,11 +131,12 @@ impl Copies {
         }
     }
 
-    /// Whether a change of a range is under way at a copy that matters.
+    /// Whether a change of a range is under way at a copy that matters, or a copy that failed one is still to be declared behind.
     fn is_range_busy(&self, chunk: u32, (from, to): (u32, u32)) -> bool {
         let Some(state) = self.chunks.get(&chunk) else { return false };
         let mut changes = state.changes.iter().filter_map(|&place| self.changes.get(place));
-        changes.any(|change| change.overlaps(from, to - from) && self.awaited(change) != 0)
+        changes
+            .any(|change| change.overlaps(from, to - from) && (self.awaited(change) != 0 || self.is_undecided(change)))
     }
 
     /// Takes the next steps of a job that need not wait.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{GatewayBed, bytes_of, frames, gateway_config, volume, welcome};
 use flashmob_core::condition::Condition;
 use flashmob_core::copies::{MapImage, Member};
-use flashmob_core::gateway::{Action, ClientId, CopiesSpec, LinkId, VolumeSpec};
+use flashmob_core::gateway::{Action, ClientId, CopiesSpec, LinkId, LinkPhase, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::batch::{WirePiece, decode_batch};
@@ -137,9 +137,28 @@ impl FlashBed {
 
     /// Node n is linked, and has the extent that it had.
     pub fn link(&mut self, n: usize) {
-        let (id, size_bytes) = (FlashBed::id_of(n), self.nodes[n].bytes.len() as u64);
+        self.link_after(n, FlashBed::id_of(n));
+    }
+
+    /// The same after a start of its device.
+    pub fn link_after(&mut self, n: usize, boot_id: [u8; 16]) {
+        let (extent_id, size_bytes) = (FlashBed::id_of(n), self.nodes[n].bytes.len() as u64);
         let remembered = self.bed.gateway.map(0).expect("a map").members()[n].seen;
-        self.bed.link(n, &Welcome { extent_id: id, boot_id: id, remembered, ..welcome(size_bytes) });
+        self.bed.link(n, &Welcome { extent_id, boot_id, remembered, ..welcome(size_bytes) });
+    }
+
+    /// Its link is closed, and the gateway will try again.
+    pub fn unlink(&mut self, n: usize) {
+        self.bed.gateway.link_closed(self.bed.now, LinkId(n), "reset");
+        self.bed.gateway.link_out(LinkId(n)).take_all();
+    }
+
+    /// Time goes by until the gateway connects to node n.
+    pub fn until_connecting(&mut self, n: usize) {
+        let phase = |bed: &FlashBed| bed.bed.gateway.status().volumes[0].nodes[n].links[0].phase;
+        while phase(self) != LinkPhase::Connecting {
+            self.pass(Duration::from_millis(100));
+        }
     }
 
     /// The node that has a copy.
