@@ -8,7 +8,7 @@ use flashmob_core::copies::{Marks, Record};
 use flashmob_core::gateway::{
     CopiesCounters, CopiesSpec, Flaw, LinkId, PassStatus, ScrubError, ScrubSpec, ScrubStatus,
 };
-use flashmob_core::op::{Op, OpFlags};
+use flashmob_core::op::{Failure, Op, OpFlags};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -302,7 +302,7 @@ fn a_scrub_that_is_stopped_begins_anew_a_period_later() {
 #[test]
 fn a_range_that_fails_is_left_out_of_that_copy_alone() {
     let mut bed = two();
-    bed.nodes[0].fails = true;
+    bed.nodes[0].fails = Some(Failure::Io);
     let well = (0..2).find(|&copy| bed.place_of(2, copy) == 1).unwrap();
     bed.rot(2, well, 5);
     bed.bed.gateway.begin_scrub(bed.bed.now, 0, true).unwrap();
@@ -443,4 +443,28 @@ fn a_copy_that_leaves_while_it_is_mended_is_mended_when_it_is_back() {
     bed.pass(10 * SECOND);
     assert!(bed.is_clean());
     assert_eq!((counters(&bed).mended, bed.bed.gateway.status().in_hand), (1, 0));
+}
+
+#[test]
+fn a_copy_whose_node_shuts_down_is_mended_later_and_one_that_fails_is_left_until_it_is_found_again() {
+    for (failure, is_mended) in [(Failure::ShuttingDown, true), (Failure::Io, false)] {
+        let mut bed = FlashBed::new(3, 3, 2, no_plan);
+        bed.rot(1, 2, 6);
+        let node = bed.place_of(1, 2);
+        bed.bed.gateway.begin_scrub(bed.bed.now, 0, true).unwrap();
+        for _ in 0..1000 {
+            bed.turn();
+            bed.nodes[node].fails = (counters(&bed).scrub_corrupt == 1).then_some(failure);
+            (0..3).filter(|&n| bed.answer(n)).count();
+            if counters(&bed).jobs_given_up == 1 {
+                break;
+            }
+            bed.bed.pass(Duration::from_millis(10));
+        }
+        assert_eq!(counters(&bed).jobs_given_up, 1);
+        bed.bed.gateway.stop_scrub(bed.bed.now, 0).unwrap();
+        bed.nodes[node].fails = None;
+        bed.pass(10 * SECOND);
+        assert_eq!(bed.is_clean(), is_mended, "{failure:?}");
+    }
 }

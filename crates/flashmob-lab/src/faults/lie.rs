@@ -50,7 +50,10 @@ impl World {
 
     /// Whether the gateway has heard of all losses of power behind lies. It learns of one when the node is linked again.
     pub(super) fn are_lies_known(&self) -> bool {
-        let has_lied = |node: usize| self.nodes[node].store.lies_until != Time::default();
-        (0..self.nodes.len()).all(|node| !has_lied(node) || self.gateway.links_ready(node) > 0)
+        let is_to_be_linked = |node: usize| {
+            let state = &self.nodes[node];
+            state.store.lies_until != Time::default() && !state.is_dead
+        };
+        (0..self.nodes.len()).all(|node| !is_to_be_linked(node) || self.gateway.links_ready(node) > 0)
     }
 }

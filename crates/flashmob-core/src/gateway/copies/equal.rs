@@ -112,12 +112,12 @@ impl Copies {
         if matches!(job.step, Step::Flush) {
             self.flush_failed(cx, self.member_of(chunk, copy));
         }
-        if goal == Goal::Mend && failure != Failure::Corrupt {
+        // A node that shuts down comes back.
+        let is_at_fault = failure != Failure::ShuttingDown;
+        if goal == Goal::Mend && failure != Failure::Corrupt && is_at_fault {
             // A copy that cannot be read or written is found out by what clients do.
             self.forget_rot(chunk);
         }
-        // A node that shuts down comes back.
-        let is_at_fault = failure != Failure::ShuttingDown;
         if goal == Goal::Compare && is_at_fault && left.count_ones() as usize >= self.min_current.max(1) {
             self.fall_behind(chunk, bit(copy));
             self.give_up(cx, chunk);

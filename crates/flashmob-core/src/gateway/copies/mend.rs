@@ -31,6 +31,21 @@ pub struct Rot {
     try_at: Time,
 }
 
+impl Rot {
+    /// No job is under way: the next one goes through all ranges of these copies.
+    fn keep(&mut self, copies: u8) {
+        self.ranges.append(&mut self.missed);
+        self.ranges.sort_unstable();
+        self.ranges.dedup_by(|next, range| {
+            let is_same = (next.0, next.1) == (range.0, range.1);
+            range.2 |= if is_same { next.2 } else { 0 };
+            is_same
+        });
+        self.ranges.iter_mut().for_each(|range| range.2 &= copies);
+        self.ranges.retain(|range| range.2 != 0);
+    }
+}
+
 impl Copies {
     /// A copy has answered that a range does not match its checksums.
     pub(super) fn found_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, (at, len): (u32, u32)) {
@@ -83,12 +98,11 @@ impl Copies {
             rot.try_at = cx.now + PAUSE;
         }
         let current = self.current(chunk);
-        if current.count_ones() < 2 {
-            // Nothing to mend it with. It is found again when it is read.
-            return self.forget_rot(chunk);
+        if let Some(rot) = self.rot.get_mut(&chunk) {
+            rot.keep(current);
         }
-        if self.corrupt_of(chunk) & current == 0 {
-            // They are written anew.
+        if current.count_ones() < 2 || self.corrupt_of(chunk) == 0 {
+            // Nothing to mend it with: it is found again when it is read. Or the copies are behind by now: a resync writes them anew.
             return self.forget_rot(chunk);
         }
         let present = self.usable_of(cx, chunk, current);
@@ -131,8 +145,7 @@ impl Copies {
             if rot.ranges.is_empty() {
                 rot.try_at = cx.now;
             }
-            rot.ranges.append(&mut rot.missed);
-            rot.ranges.sort_unstable();
+            rot.keep(u8::MAX);
             if rot.ranges.is_empty() {
                 self.forget_rot(chunk);
             }

@@ -27,8 +27,8 @@ pub struct Flash {
     pub bytes: Vec<u8>,
     /// Blocks that do not match their checksums.
     pub corrupt: BTreeSet<u64>,
-    /// It fails digests.
-    pub fails: bool,
+    /// How it fails digests.
+    pub fails: Option<Failure>,
     /// It answers nothing.
     pub is_silent: bool,
     /// What it was sent.
@@ -59,8 +59,8 @@ impl Flash {
                     _ => self.bytes[range].fill(0),
                 }
             }
-            Op::Digest if self.fails => return Err(Failure::Io),
             Op::Digest => {
+                self.fails.map_or(Ok(()), Err)?;
                 put_digest(&self.bytes[range], &mut data);
                 let corrupt = self.corrupt.range(blocks.clone());
                 corrupt.for_each(|block| put_corrupt(&mut data, (block - blocks.start) as usize));
@@ -114,7 +114,7 @@ impl FlashBed {
         let flash = Flash {
             bytes: vec![0; size_bytes as usize],
             corrupt: BTreeSet::new(),
-            fails: false,
+            fails: None,
             is_silent: false,
             seen: Vec::new(),
         };
