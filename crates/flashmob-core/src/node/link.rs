@@ -20,6 +20,9 @@ pub struct LinkId(pub usize);
 /// Most gateways whose sessions are remembered; the one whose last hello is oldest is forgotten first.
 const GATEWAYS_MAX: usize = 256;
 
+/// Most links of a gateway: the latest attempt of each is remembered, also for hellos of strangers.
+pub const LINKS_OF_GATEWAY_MAX: u16 = 256;
+
 /// The state of a link.
 #[derive(Debug, Default)]
 pub(super) enum LinkState {
@@ -205,6 +208,10 @@ impl Node {
         let stays = |l: &NodeLink| l.is_open() && l.peer.is_some_and(|p| !is_fenced_by(&p, &peer));
         if self.links.iter().filter(|(_, l)| stays(l)).count() >= self.config.links_max {
             return Err((RefuseReason::Busy, format!("the node has {} links, its limit", self.config.links_max)));
+        }
+        if hello.link >= LINKS_OF_GATEWAY_MAX {
+            let text = format!("a gateway may have {LINKS_OF_GATEWAY_MAX} links to a node");
+            return Err((RefuseReason::Busy, text));
         }
         let size = self.config.size_bytes;
         if hello.size_bytes != 0 && hello.size_bytes != size {

@@ -41,7 +41,7 @@ use crate::wire::replies::RepliesEncoder;
 pub use charge::{ACCEPTED_MAX, accept, check_charge};
 pub(crate) use charge::{are_older_maps_believed, older_map};
 pub use failed_syncs::{FailedSyncs, boot_id_of};
-pub use link::LinkId;
+pub use link::{LINKS_OF_GATEWAY_MAX, LinkId};
 use link::{LinkState, NodeLink};
 pub use mirror::{MirrorDone, MirrorOp};
 pub use serve::LIGHT_BYTES_MAX;

@@ -17,6 +17,7 @@ mod held;
 mod link_deadlines;
 mod maps;
 mod mirrors;
+mod node_links;
 mod node_sequence;
 mod one_way;
 mod review;
