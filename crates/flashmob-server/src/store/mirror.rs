@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -17,6 +17,7 @@ use flashmob_core::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, Mirr
 
 use super::open::sync_parent;
 use super::permanent::Permanent;
+use super::private::create_anew;
 use super::sealed::read_bounded;
 use crate::worker::Worker;
 
@@ -211,9 +212,7 @@ impl MirrorFile {
 
     fn put_new(&mut self, put: &PutMirror, bytes: &[u8]) -> io::Result<()> {
         if put.offset_bytes == 0 {
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&self.new_path)?;
-            self.new = Some((file, 0));
+            self.new = Some((create_anew(&self.new_path)?, 0));
         }
         let (file, len_bytes) = self.new.as_mut().ok_or_else(|| out_of_place("its beginning is missing"))?;
         if *len_bytes != put.offset_bytes {

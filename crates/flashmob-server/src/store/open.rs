@@ -18,6 +18,7 @@ use super::error::{StoreError, open_error};
 use super::holes;
 use super::identity::sidecar_path;
 use super::permanent::Permanent;
+use super::private::PRIVATE_MODE;
 
 /// How long to wait for another process's lock. udev locks a device for a moment after each close, and the kernel may keep a
 /// killed process's files open until its io_uring has ended.
@@ -100,7 +101,8 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result
 /// Opens for reading and writing, with `flags` besides, and makes the file if `create`.
 fn open_read_write(path: &Path, create: bool, flags: OFlags) -> Result<File, StoreError> {
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let opened = OpenOptions::new().read(true).write(true).create(create).custom_flags(flags).open(path);
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(create).mode(PRIVATE_MODE).custom_flags(flags).open(path);
     opened.map_err(|e| open_error("open", path, e))
 }
 

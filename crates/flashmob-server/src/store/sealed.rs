@@ -1,12 +1,13 @@
 //! Small text files beside an extent, with a checksum as their last line, so that a damaged or shortened one is detected.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use flashmob_core::checksum::checksum;
 
 use super::open::sync_parent;
+use super::private::create_anew;
 
 const CHECKSUM_PREFIX: &str = "# crc32 ";
 
@@ -48,7 +49,7 @@ pub(crate) fn put_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut new_path = path.to_path_buf();
     new_path.as_mut_os_string().push(".new");
     let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new_path)?;
+        let mut file = create_anew(&new_path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new_path, path)

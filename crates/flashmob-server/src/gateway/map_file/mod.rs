@@ -20,14 +20,14 @@ mod writer;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
 use flashmob_core::units::{Bytes, GIB, KIB};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 
-use crate::store::{Permanent, sync_parent, take_lock};
+use crate::store::{PRIVATE_MODE, Permanent, sync_parent, take_lock};
 pub use error::MapFileError;
 pub use writer::{MapDone, MapFailure, MapWriter};
 
@@ -74,7 +74,7 @@ impl MapFile {
             }
             Err(e) => return Err(MapFileError::new("find", path, e)),
         };
-        let file = open_locked(&real, &real, false)?;
+        let file = open_locked(&real, &real)?;
         let Replayed { image, valid_bytes, torn_bytes, snapshot_bytes, .. } = read(&real, &file)?;
         let identity = identity_of(&real, &file)?;
         let permanent = Permanent::at(&real);
@@ -195,29 +195,81 @@ impl MapFile {
     }
 }
 
-/// Opens a file of `map` for reading and writing, and takes its lock. If `is_new`, a missing one is made.
-fn open_locked(path: &Path, map: &Path, is_new: bool) -> Result<File, MapFileError> {
+/// Opens a file of `map` for reading and writing, and takes its lock.
+fn open_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
     for _ in 0..LOCK_TRIES {
         match fs::metadata(path) {
             Ok(metadata) if !metadata.is_file() => return Err(MapFileError::NotAFile { path: map.into() }),
             _ => {}
         }
-        let opened = OpenOptions::new().read(true).write(true).create(is_new).truncate(false).open(path);
+        let opened = OpenOptions::new().read(true).write(true).open(path);
         let file = opened.map_err(|e| MapFileError::new("open", map, e))?;
-        match take_lock(&file) {
-            Ok(true) => {}
-            Ok(false) => return Err(MapFileError::Locked { path: map.into() }),
-            Err(e) => return Err(MapFileError::CannotLock { path: map.into(), source: e.into() }),
-        }
-        // Whoever had the lock may have renamed another file to this name, or this file to another name.
-        let ours = identity_of(map, &file)?;
-        match fs::metadata(path) {
-            Ok(named) if (named.dev(), named.ino()) == ours => return Ok(file),
-            _ => {}
+        lock(&file, map)?;
+        if is_named(&file, path, map)? {
+            return Ok(file);
         }
     }
+    Err(replaced_again(map))
+}
+
+/// Makes the file that is to take the name of `map`, and takes its lock. What an earlier attempt has left goes, unless it is in use; a link goes, and
+/// what it leads to stays. Only a link has no lock: two gateways that find one at the same time may remove each other's new file, and fail.
+fn create_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
+    let failed = |action, e| MapFileError::new(action, map, e);
+    for _ in 0..LOCK_TRIES {
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE_MODE).open(path) {
+            Ok(file) => {
+                lock(&file, map)?;
+                if is_named(&file, path, map)? {
+                    return Ok(file);
+                }
+                continue;
+            }
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed("open", e)),
+            Err(_) => {}
+        }
+        let kind = match fs::symlink_metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            found => found.map_err(|e| failed("examine", e))?.file_type(),
+        };
+        // Its lock is held until it is gone: whoever waits for it finds that it has no name any more.
+        let mut left = None;
+        if kind.is_file() {
+            let flags = OFlags::NOFOLLOW.bits() as i32;
+            let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                opened => left.insert(opened.map_err(|e| failed("open", e))?),
+            };
+            lock(file, map)?;
+            if !is_named(file, path, map)? {
+                continue;
+            }
+        }
+        match fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed("write", e)),
+            _ => drop(left),
+        }
+    }
+    Err(replaced_again(map))
+}
+
+fn lock(file: &File, map: &Path) -> Result<(), MapFileError> {
+    match take_lock(file) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(MapFileError::Locked { path: map.into() }),
+        Err(e) => Err(MapFileError::CannotLock { path: map.into(), source: e.into() }),
+    }
+}
+
+/// Whether a file still has this name. Whoever had the lock may have renamed another file to it, or this file to another name.
+fn is_named(file: &File, path: &Path, map: &Path) -> Result<bool, MapFileError> {
+    let ours = identity_of(map, file)?;
+    Ok(fs::symlink_metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == ours))
+}
+
+fn replaced_again(map: &Path) -> MapFileError {
     let source = io::Error::other("it is replaced again and again");
-    Err(MapFileError::Other { action: "lock", path: map.into(), source })
+    MapFileError::Other { action: "lock", path: map.into(), source }
 }
 
 /// The device and the inode of an open file of `map`.
@@ -247,10 +299,9 @@ fn write_new(
 ) -> Result<File, MapFileError> {
     let mut new_path = path.to_path_buf();
     new_path.as_mut_os_string().push(".new");
-    let mut file = open_locked(&new_path, path, true)?;
+    let mut file = create_locked(&new_path, path)?;
     let written = check(path).and_then(|()| {
         let mut write = || {
-            file.set_len(0)?;
             file.write_all(snapshot)?;
             file.sync_all()?;
             fs::rename(&new_path, path)

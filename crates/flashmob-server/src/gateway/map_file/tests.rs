@@ -102,6 +102,51 @@ fn a_map_is_never_overwritten() {
 }
 
 #[test]
+fn of_many_that_make_a_map_at_once_one_succeeds() {
+    for round in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pool");
+        if round % 2 == 0 {
+            fs::write(dir.path().join("pool.new"), b"half").unwrap();
+        }
+        let made: Vec<bool> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| MapFile::create(&path, &new_image()).is_ok())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(made.iter().filter(|made| **made).count() <= 1, "{made:?}");
+        if made.contains(&true) {
+            assert_eq!(opened(&path).1, new_image());
+        }
+    }
+}
+
+#[test]
+fn a_map_is_its_owners_alone_and_no_link_beside_it_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, new, other) = (dir.path().join("pool"), dir.path().join("pool.new"), dir.path().join("other"));
+    fs::write(&other, b"not ours").unwrap();
+    symlink(&other, &new).unwrap();
+    let mut map = MapFile::create(&path, &new_image()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&path), fs::read(&other).unwrap()), (0o600, b"not ours".to_vec()));
+    // What is there with more rights keeps none of them.
+    fs::write(&new, b"half").unwrap();
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o666)).unwrap();
+    map.rewrite(&encode_snapshot(&new_image())).unwrap();
+    drop(map);
+    assert_eq!((mode(&path), opened(&path).1), (0o600, new_image()));
+    // One that another process is writing stays.
+    let other = MapFile::create(&dir.path().join("busy.new"), &new_image()).unwrap();
+    let error = MapFile::create(&dir.path().join("busy"), &new_image()).unwrap_err();
+    assert!(matches!(error, MapFileError::Locked { .. }), "{error}");
+    drop(other);
+    // And so does a folder.
+    fs::create_dir(dir.path().join("third.new")).unwrap();
+    assert!(MapFile::create(&dir.path().join("third"), &new_image()).is_err());
+}
+
+#[test]
 fn a_link_to_a_map_stays_a_link() {
     let (dir, path, images, _) = sample();
     let link = dir.path().join("link");

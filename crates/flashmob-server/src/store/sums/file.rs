@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::unsupported;
 use super::super::open::sync_parent;
+use super::super::private::create_anew;
 use super::super::sys;
 use super::super::writeback::Writeback;
 use super::error::SumsError;
@@ -38,7 +39,7 @@ impl SumsFile {
     pub fn create(path: &Path, header: &Header, bitmap: &[u8]) -> Result<SumsFile, SumsError> {
         let shape = Shape::new(header.size_bytes);
         let make = || -> io::Result<File> {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+            let file = create_anew(path)?;
             reserve(&file, shape.file_bytes())?;
             file.write_all_at(bitmap, shape.bitmap_at())?;
             file.write_all_at(&header.encode(), 0)?;

@@ -31,7 +31,8 @@ fn a_missing_file_is_made_sparse_and_an_existing_one_used_as_it_is() {
     let store = try_open(plain(&path, Some(SIZE_BYTES))).unwrap();
     assert_eq!(store.size_bytes(), SIZE_BYTES);
     drop(store);
-    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE_BYTES);
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!((metadata.len(), metadata.permissions().mode() & 0o777), (SIZE_BYTES, 0o600));
     assert_eq!(try_open(plain(&path, None)).unwrap().size_bytes(), SIZE_BYTES);
     assert_eq!(try_open(plain(&path, Some(SIZE_BYTES))).unwrap().size_bytes(), SIZE_BYTES);
     fs::write(&path, b"x").unwrap();
