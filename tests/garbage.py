@@ -2,7 +2,7 @@
 
     garbage.py ADDRESS:PORT KIND        (garbage.py --list nbd|node names the kinds, one per line)
 
-Fails unless the peer closes the connection within 15 s. What the peer sends meanwhile is thrown away.
+Each kind comes from an address of its own of this machine: reasons are logged a few times for each. Fails unless the peer closes the connection within 15 s. What the peer sends meanwhile is thrown away.
 """
 
 import random
@@ -39,8 +39,10 @@ def main():
         data = b"\x00" + random.Random(2).randbytes(4095)
     else:
         host, port = address.rsplit(":", 1)
-        sock = socket.create_connection((host, int(port)))
-        data = {**ANY, **NBD}[kind]
+        kinds = {**ANY, **NBD}
+        number = list(kinds).index(kind) + 1
+        sock = socket.create_connection((host, int(port)), source_address=(f"127.0.1.{number}", 0))
+        data = kinds[kind]
     sock.settimeout(15)
     try:
         sock.sendall(data)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that a peer that speaks garbage to the gateway or to a node is dropped with one log line, while the service goes on.
+# Shows that a peer that speaks garbage to the gateway or to a node is dropped with one log line, and with none for the same again, while the service goes on.
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
@@ -22,6 +22,11 @@ garbage() {
         count=$((count + 1))
     done
     pass "$process dropped $count kinds of garbage with one line each"
+    before=$(lines)
+    for _ in 1 2 3 4 5; do "$PYTHON" "$TESTS/garbage.py" "$address" random || fail "$process and the same again"; done
+    # At most: where a minute ends meanwhile, the rest is summed up, and the reason logged once more.
+    [ "$(lines)" -le $((before + 2)) ] || fail "$process wrote $(($(lines) - before)) lines about five times the same: $(tail -n +$((before + 1)) "$DIR/$process.log")"
+    pass "$process logs the same reason of an address once"
 }
 garbage gateway "127.0.0.1:$PORT" nbd
 garbage node1 "${ADDR[node1]}" node

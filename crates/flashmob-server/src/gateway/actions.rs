@@ -19,7 +19,8 @@ impl GatewayServer {
                 Action::CloseClient(id, reason) => {
                     if let Some((_, conn)) = self.clients.iter_mut().find(|(_, c)| c.id == id) {
                         if let Some(reason) = reason {
-                            log::warn!("client {}: dropped: {reason}", conn.stream.peer());
+                            let peer = format!("client {}", conn.stream.peer());
+                            self.turned_away.note(&peer, &format!("dropped: {reason}"));
                         }
                         conn.closing = Some(std::time::Instant::now() + super::server::CLOSE_TIMEOUT);
                     }
@@ -71,16 +72,16 @@ fn tell(event: &Event) {
             log::warn!("node {name}: linked, but it runs WITHOUT I/O (--no-io): reads do not return real data");
         }
         Event::NodeDown(name, reason) => {
-            log::warn!("node {name}: no link: {}; requests are queued, retrying", harmless(reason))
+            log::warn!("node {name}: no link: {reason}; requests are queued, retrying")
         }
         Event::VolumeWarning(name, text) => log::error!("volume {name}: {text}"),
         Event::NodeWarning(name, text) => log::warn!("node {name}: {text}"),
         Event::NodeRecovered(name) => log::info!("node {name}: all limits are met again"),
-        Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
+        Event::NodePaused(name, text) => log::warn!("node {name}: it {text}"),
         Event::Deposed(text) => {
-            log::error!("this gateway serves a volume with copies no longer: {}", harmless(text))
+            log::error!("this gateway serves a volume with copies no longer: {text}")
         }
-        Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
+        Event::NodeRefused(name, text) => log::error!("node {name}: refused: {text}"),
         Event::ChangesLost(name) => log::error!(
             "node {name}: its device restarted, or its node after a failed flush, with acknowledged writes that were not flushed; \
              they may be lost, and the next flush of every client fails to report it"
@@ -95,11 +96,6 @@ fn tell(event: &Event) {
             log::warn!("volume {name}: {count} request{} failed: the node did not answer in time", plural(*count));
         }
     }
-}
-
-/// A node's text must not control the terminal or forge lines of the log.
-fn harmless(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 fn plural(count: usize) -> &'static str {

@@ -26,7 +26,7 @@ use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
-use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, Wake};
+use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
 use crate::status::{Reporter, VolumeQuestion, reporter};
@@ -87,6 +87,7 @@ pub struct GatewayServer {
     /// Replaced extents of which somebody waits to hear that the map has them.
     pub(super) unrecorded: Vec<Unrecorded>,
     surplus: Surplus,
+    pub(super) turned_away: TurnedAway,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
 }
@@ -201,6 +202,7 @@ impl GatewayServer {
             maps,
             unrecorded: Vec::new(),
             surplus: Surplus::default(),
+            turned_away: TurnedAway::default(),
             next_look: Time::default(),
         })
     }
@@ -291,7 +293,7 @@ impl GatewayServer {
         let surplus = self.surplus.due(self.gateway.memory_used_bytes());
         let dues = self.gateway.next_timeout().into_iter().chain(surplus).chain(self.maps.scrubs_due(&self.gateway));
         let due = dues.min().map(|at| self.clock.until(at));
-        soon.into_iter().chain(due).chain(resident.map(Resident::wakes_in)).min()
+        soon.into_iter().chain(due).chain(self.turned_away.due_in()).chain(resident.map(Resident::wakes_in)).min()
     }
 
     /// One turn: receives, lets the state machine work, sends.
@@ -335,6 +337,7 @@ impl GatewayServer {
             give_back();
         }
         self.maps.keep_scrubs(&self.gateway, now, false);
+        self.turned_away.sum_up();
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
             self.links.look(&self.gateway);
@@ -389,12 +392,8 @@ impl GatewayServer {
             return;
         }
         let Some(id) = self.gateway.client_opened(self.clock.now()) else {
-            log::warn!(
-                "client {}: refused: {} clients are connected; see 'connections'",
-                stream.peer(),
-                self.clients.len()
-            );
-            return;
+            let reason = format!("refused: {} clients are connected; see 'connections'", self.clients.len());
+            return self.turned_away.note(&format!("client {}", stream.peer()), &reason);
         };
         if self.conn_of_client.len() <= id.index {
             self.conn_of_client.resize(id.index + 1, usize::MAX);

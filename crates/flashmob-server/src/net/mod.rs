@@ -8,6 +8,7 @@ pub mod path;
 pub mod patience;
 pub mod report;
 pub mod stream;
+mod turned_away;
 pub mod wake;
 
 pub use clock::Clock;
@@ -15,4 +16,5 @@ pub use listen::{ListenAddr, Listener};
 pub use path::{Means, PathWatch, Sizing};
 pub use patience::Patience;
 pub use stream::{Filled, Readiness, SocketOptions, Stream};
+pub(crate) use turned_away::TurnedAway;
 pub use wake::Wake;

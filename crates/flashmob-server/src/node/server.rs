@@ -17,7 +17,7 @@ use crate::device::{DeviceOptions, DeviceWatch};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
-    Clock, Filled, ListenAddr, Listener, Means, PathWatch, Readiness, Sizing, SocketOptions, Stream, Wake,
+    Clock, Filled, ListenAddr, Listener, Means, PathWatch, Readiness, Sizing, SocketOptions, Stream, TurnedAway, Wake,
 };
 use crate::status::report::Report;
 use crate::status::{Reporter, reporter};
@@ -27,8 +27,8 @@ const LISTEN: Token = Token(1);
 const FIRST_CONN: usize = 2;
 /// How long answers may take to leave when the node shuts down, or a link is closed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which the same refusal is logged.
-const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Interval at which links are logged.
+const LINKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of a peer's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The socket buffers of all links together may take this part of the node's memory: they belong to the kernel and are not
@@ -84,8 +84,7 @@ pub struct NodeServer {
     tell_again: Option<Time>,
     /// When a gateway last linked.
     last_linked: Option<Instant>,
-    /// The last refusal of a gateway, and when it was logged.
-    last_refusal: Option<(String, Instant)>,
+    turned_away: TurnedAway,
 }
 
 impl NodeServer {
@@ -122,7 +121,7 @@ impl NodeServer {
             next_look: Time::default(),
             tell_again: None,
             last_linked: None,
-            last_refusal: None,
+            turned_away: TurnedAway::default(),
         })
     }
 
@@ -175,7 +174,7 @@ impl NodeServer {
             };
             let due = self.extent.node.next_timeout().into_iter().chain(self.tell_again).min();
             let due = due.map(|at| self.clock.until(at));
-            let timeout = timeout.into_iter().chain(due).min();
+            let timeout = timeout.into_iter().chain(due).chain(self.turned_away.due_in()).min();
             match self.poll.poll(&mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
                 _ => {}
@@ -194,6 +193,7 @@ impl NodeServer {
             self.handle_node_events();
             self.close_written();
             self.close_strangers();
+            self.turned_away.sum_up();
             if now >= self.next_look {
                 self.next_look = now + LOOK_EVERY;
                 self.look();
@@ -242,8 +242,8 @@ impl NodeServer {
 
     fn add_conn(&mut self, mut stream: Stream) {
         if self.conns.len() >= 2 * self.options.extent.links_max {
-            log::warn!("{}: refused: {} connections are open; see --links", stream.peer(), self.conns.len());
-            return;
+            let reason = format!("refused: {} connections are open; see --links", self.conns.len());
+            return self.turned_away.note(&stream.peer(), &reason);
         }
         let entry = self.conns.vacant_entry();
         let token = Token(entry.key() + FIRST_CONN);
@@ -305,7 +305,7 @@ impl NodeServer {
                     let peer = self.conn_of(link).map(|key| self.conns[key].stream.peer()).unwrap_or_default();
                     let text = format!("linked to the gateway at {peer} as extent {extent} of volume '{volume_id}'");
                     // A gateway that expects another node links again and again: logged once in a while.
-                    let level = if self.last_linked.is_some_and(|at| at.elapsed() < TOLD_AGAIN_AFTER / 6) {
+                    let level = if self.last_linked.is_some_and(|at| at.elapsed() < LINKED_AGAIN_AFTER) {
                         log::Level::Debug
                     } else {
                         log::Level::Info
@@ -316,24 +316,17 @@ impl NodeServer {
                 }
                 NodeEvent::Close { link, reason } => {
                     if let Some(key) = self.conn_of(link) {
-                        self.tell_closing(key, &reason);
+                        let peer = self.conns[key].stream.peer();
+                        if self.extent.node.is_greeted(link) {
+                            log::warn!("{peer}: {reason}");
+                        } else {
+                            self.turned_away.note(&peer, &reason);
+                        }
                         self.conns[key].closing = Some(Instant::now() + DRAIN_TIMEOUT);
                     }
                 }
             }
         }
-    }
-
-    /// A refused gateway tries again every second: the same refusal is logged once a minute.
-    fn tell_closing(&mut self, key: usize, reason: &str) {
-        let peer = self.conns[key].stream.peer();
-        let is_old = |(told, at): &(String, Instant)| told == reason && at.elapsed() < TOLD_AGAIN_AFTER;
-        if reason.starts_with("refused") && self.last_refusal.as_ref().is_some_and(is_old) {
-            log::debug!("{peer}: {reason}");
-            return;
-        }
-        log::warn!("{peer}: {reason}");
-        self.last_refusal = Some((reason.to_string(), Instant::now()));
     }
 
     fn conn_of(&self, link: LinkId) -> Option<usize> {
@@ -368,7 +361,7 @@ impl NodeServer {
         let is_late = |c: &Conn| !node.is_greeted(c.link) && c.opened.elapsed() >= HELLO_TIMEOUT;
         let late: Vec<usize> = self.conns.iter().filter(|(_, c)| is_late(c)).map(|(key, _)| key).collect();
         for key in late {
-            log::warn!("{}: dropped: it sent no hello", self.conns[key].stream.peer());
+            self.turned_away.note(&self.conns[key].stream.peer(), "dropped: it sent no hello");
             self.remove(key, "no hello");
         }
     }

@@ -27,6 +27,7 @@ mod doctor;
 mod gateway;
 #[cfg(target_os = "linux")]
 mod lab;
+mod log_lines;
 mod net;
 mod node;
 #[cfg(target_os = "linux")]
@@ -156,7 +157,7 @@ struct WrongValue(String);
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
-    start_log(cli.verbose, cli.quiet);
+    log_lines::start(cli.verbose, cli.quiet);
     let result = match cli.command {
         Command::Node(args) => node::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
@@ -204,17 +205,6 @@ fn words(error: &anyhow::Error) -> String {
         }
     }
     text
-}
-
-fn start_log(verbose: u8, quiet: bool) {
-    let level = match (quiet, verbose) {
-        (true, _) => "warn",
-        (false, 0) => "info",
-        (false, 1) => "debug",
-        (false, _) => "trace",
-    };
-    let env = env_logger::Env::default().filter_or("FLASHMOB_LOG", level);
-    env_logger::Builder::from_env(env).format_target(false).init();
 }
 
 /// Calls `stop` on SIGTERM and SIGINT; ends the process at once on a second one. SIGHUP is left unchanged, so that
