@@ -2,7 +2,8 @@
 
     garbage.py ADDRESS:PORT KIND        (garbage.py --list nbd|node names the kinds, one per line)
 
-Each kind comes from an address of its own of this machine: reasons are logged a few times for each. Fails unless the peer closes the connection within 15 s. What the peer sends meanwhile is thrown away.
+Each kind comes from a loopback address of its own, as few reasons are logged for each. Fails unless the peer closes the connection within
+15 s. What the peer sends meanwhile is thrown away.
 """
 
 import random

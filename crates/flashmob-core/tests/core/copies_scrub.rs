@@ -417,23 +417,31 @@ fn a_comparison_after_a_crash_leaves_what_differs_as_it_was_found() {
     assert_eq!(listed(&again), [(FlashBed::CHUNK_BYTES + 6 * BLOCK, BLOCK, Flaw::Differs)]);
 }
 
-#[test]
-fn a_copy_that_leaves_while_it_is_mended_is_mended_when_it_is_back() {
+/// Three nodes with three copies; a scrub goes on until `is_over`. Returns the node that has a block which does not match.
+fn scrubbed_until(is_over: impl Fn(&mut FlashBed, usize) -> bool) -> (FlashBed, usize) {
     let mut bed = FlashBed::new(3, 3, 2, no_plan);
     bed.rot(1, 2, 6);
     let node = bed.place_of(1, 2);
     bed.bed.gateway.begin_scrub(bed.bed.now, 0, true).unwrap();
     for _ in 0..1000 {
         bed.turn();
-        bed.nodes[node].is_silent = counters(&bed).scrub_corrupt == 1;
-        if bed.nodes[node].is_silent {
-            break;
+        if is_over(&mut bed, node) {
+            bed.bed.gateway.stop_scrub(bed.bed.now, 0).unwrap();
+            return (bed, node);
         }
         (0..3).filter(|&n| bed.answer(n)).count();
         bed.bed.pass(Duration::from_millis(10));
     }
+    panic!("it does not come to that");
+}
+
+#[test]
+fn a_copy_that_leaves_while_it_is_mended_is_mended_when_it_is_back() {
+    let (mut bed, node) = scrubbed_until(|bed, node| {
+        bed.nodes[node].is_silent = counters(bed).scrub_corrupt == 1;
+        bed.nodes[node].is_silent
+    });
     assert!(!bed.bed.gateway.link_out(LinkId(node)).is_empty(), "it was asked for what to mend");
-    bed.bed.gateway.stop_scrub(bed.bed.now, 0).unwrap();
     bed.unlink(node);
     bed.pass(20 * SECOND);
     assert!(!bed.is_clean());
@@ -448,21 +456,10 @@ fn a_copy_that_leaves_while_it_is_mended_is_mended_when_it_is_back() {
 #[test]
 fn a_copy_whose_node_shuts_down_is_mended_later_and_one_that_fails_is_left_until_it_is_found_again() {
     for (failure, is_mended) in [(Failure::ShuttingDown, true), (Failure::Io, false)] {
-        let mut bed = FlashBed::new(3, 3, 2, no_plan);
-        bed.rot(1, 2, 6);
-        let node = bed.place_of(1, 2);
-        bed.bed.gateway.begin_scrub(bed.bed.now, 0, true).unwrap();
-        for _ in 0..1000 {
-            bed.turn();
-            bed.nodes[node].fails = (counters(&bed).scrub_corrupt == 1).then_some(failure);
-            (0..3).filter(|&n| bed.answer(n)).count();
-            if counters(&bed).jobs_given_up == 1 {
-                break;
-            }
-            bed.bed.pass(Duration::from_millis(10));
-        }
-        assert_eq!(counters(&bed).jobs_given_up, 1);
-        bed.bed.gateway.stop_scrub(bed.bed.now, 0).unwrap();
+        let (mut bed, node) = scrubbed_until(|bed, node| {
+            bed.nodes[node].fails = (counters(bed).scrub_corrupt == 1).then_some(failure);
+            counters(bed).jobs_given_up == 1
+        });
         bed.nodes[node].fails = None;
         bed.pass(10 * SECOND);
         assert_eq!(bed.is_clean(), is_mended, "{failure:?}");

@@ -66,7 +66,7 @@ use modelled::Modelled;
 pub use modelled::{LATE_NS, ModelStatus};
 pub(crate) use open::{sync_parent, take_lock};
 pub(crate) use permanent::Permanent;
-pub(crate) use private::PRIVATE_MODE;
+pub(crate) use private::create_private;
 pub(crate) use sealed::put_file;
 pub use stamp::SumsStamp;
 use sums::{Sums, SumsError, SumsStatus};

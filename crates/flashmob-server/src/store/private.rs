@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// What a new file's owner may do with it, and nobody else, whatever the umask.
-pub(crate) const PRIVATE_MODE: u32 = 0o600;
+pub(super) const PRIVATE_MODE: u32 = 0o600;
 
 /// Makes a file anew, for reading and writing.
 pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
@@ -17,6 +17,11 @@ pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
+    create_private(path)
+}
+
+/// The same if nothing has its name.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE_MODE).open(path)
 }
 

@@ -32,8 +32,14 @@ pub struct Rot {
 }
 
 impl Rot {
-    /// No job is under way: the next one goes through all ranges of these copies.
-    fn keep(&mut self, copies: u8) {
+    /// Forgets the ranges of other copies.
+    fn keep_of(&mut self, copies: u8) {
+        self.ranges.iter_mut().for_each(|range| range.2 &= copies);
+        self.ranges.retain(|range| range.2 != 0);
+    }
+
+    /// No job is under way: the next one goes through all ranges.
+    fn take_missed(&mut self) {
         self.ranges.append(&mut self.missed);
         self.ranges.sort_unstable();
         self.ranges.dedup_by(|next, range| {
@@ -41,8 +47,6 @@ impl Rot {
             range.2 |= if is_same { next.2 } else { 0 };
             is_same
         });
-        self.ranges.iter_mut().for_each(|range| range.2 &= copies);
-        self.ranges.retain(|range| range.2 != 0);
     }
 }
 
@@ -99,7 +103,8 @@ impl Copies {
         }
         let current = self.current(chunk);
         if let Some(rot) = self.rot.get_mut(&chunk) {
-            rot.keep(current);
+            rot.take_missed();
+            rot.keep_of(current);
         }
         if current.count_ones() < 2 || self.corrupt_of(chunk) == 0 {
             // Nothing to mend it with: it is found again when it is read. Or the copies are behind by now: a resync writes them anew.
@@ -140,12 +145,11 @@ impl Copies {
         let mended = self.jobs.remove(&chunk).map_or(0, |job| job.targets | bit(job.source));
         let away = self.current(chunk) & !mended;
         if let Some(rot) = self.rot.get_mut(&chunk) {
-            rot.ranges.iter_mut().for_each(|range| range.2 &= away);
-            rot.ranges.retain(|range| range.2 != 0);
+            rot.keep_of(away);
             if rot.ranges.is_empty() {
                 rot.try_at = cx.now;
             }
-            rot.keep(u8::MAX);
+            rot.take_missed();
             if rot.ranges.is_empty() {
                 self.forget_rot(chunk);
             }

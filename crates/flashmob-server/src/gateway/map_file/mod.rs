@@ -27,7 +27,7 @@ use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
 use flashmob_core::units::{Bytes, GIB, KIB};
 use rustix::fs::{FallocateFlags, OFlags};
 
-use crate::store::{PRIVATE_MODE, Permanent, sync_parent, take_lock};
+use crate::store::{Permanent, create_private, sync_parent, take_lock};
 pub use error::MapFileError;
 pub use writer::{MapDone, MapFailure, MapWriter};
 
@@ -217,7 +217,7 @@ fn open_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
 fn create_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
     let failed = |action, e| MapFileError::new(action, map, e);
     for _ in 0..LOCK_TRIES {
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE_MODE).open(path) {
+        match create_private(path) {
             Ok(file) => {
                 lock(&file, map)?;
                 if is_named(&file, path, map)? {
