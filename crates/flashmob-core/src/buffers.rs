@@ -11,9 +11,6 @@ pub use budget::Budget;
 pub use out::{OutQueue, SPARE_BYTES_MAX};
 pub use pool::BufferPool;
 
-/// Initial size of a receive buffer, in bytes.
-const RX_BYTES_INITIAL: usize = 64 * 1024;
-
 /// Received bytes that are not yet decoded.
 #[derive(Debug, Default)]
 pub struct RxBuf {
@@ -66,8 +63,7 @@ impl RxBuf {
             self.start = 0;
         }
         if self.buf.len() - self.end < wanted {
-            let size = (self.end + wanted).next_multiple_of(4096).max(RX_BYTES_INITIAL);
-            self.buf.resize(size, 0);
+            self.buf.resize((self.end + wanted).next_multiple_of(4096), 0);
         }
         &mut self.buf[self.end..]
     }

@@ -24,5 +24,6 @@ pub mod op;
 pub mod planted;
 pub mod request;
 pub mod stages;
+pub mod strangers;
 pub mod units;
 pub mod wire;

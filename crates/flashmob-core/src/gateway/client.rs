@@ -44,6 +44,12 @@ impl Gateway {
         Some(self.clients.insert(kind, volume, losses_told, handshake_until))
     }
 
+    /// Whether the client has not chosen an export yet. The shell may drop it for a newcomer.
+    #[must_use]
+    pub fn is_client_choosing(&self, id: ClientId) -> bool {
+        self.clients.get(id).is_some_and(|c| c.handshake_until.is_some())
+    }
+
     /// The client's connection has ended. Its requests are dropped; pieces that were sent are still executed.
     pub fn client_closed(&mut self, id: ClientId) {
         let Some(mut client) = self.clients.remove(id) else { return };

@@ -2,7 +2,8 @@
 //!
 //! It only reads, with few exceptions: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
 //! ([`crate::discovery::hear`]); a gateway replaces extents and scrubs volumes. No client, however slow or many, may cost the event loop more than one report or announcement at a time
-//! or the process more than a fixed amount of memory.
+//! or the process more than a fixed amount of memory. Where all connections are taken, a newcomer gets the place of one that has been silent
+//! ([`waiting`]). Requests that were meant for another host are refused ([`host`]).
 //!
 //! hyper does HTTP/1.1, on a tokio runtime with one thread of its own. hyper has the limits that an exposed port needs (size,
 //! number and deadline of headers), which the smaller tiny_http lacks; both are plain Rust, so static musl and Android builds
@@ -10,8 +11,10 @@
 //! x86_64: 0.3 MiB resident and one sleeping thread before the first scrape, 0.8 MiB after a thousand.
 
 mod answer;
+mod host;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -27,10 +30,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
 use self::answer::{Asker, answer};
+pub use self::host::Hosts;
+use self::waiting::{Answering, Waiting};
 use super::Reporter;
 use crate::discovery::hear::Ear;
 
-/// Connections served at once; more wait in the kernel's queue. Enough for a few scrapers and a few people, and little memory.
+/// Connections served at once. Enough for a few scrapers and a few people, and little memory.
 pub const CONNECTIONS_MAX: usize = 16;
 /// Size of a request's line and headers together; hyper takes no smaller limit.
 pub const HEAD_BYTES_MAX: usize = 8192;
@@ -38,6 +43,8 @@ pub const HEAD_BYTES_MAX: usize = 8192;
 pub const HEADERS_MAX: usize = 64;
 /// A client has this long for its line and headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// One that is silent for this long makes room for a newcomer.
+const SILENCE: Duration = Duration::from_millis(500);
 /// A connection lasts at most this long, whatever it does: twice the loop's time to answer, and time for a slow network.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after a failed accept, usually for lack of file descriptors.
@@ -47,6 +54,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     head: Duration,
+    silence: Duration,
     connection: Duration,
 }
 
@@ -71,15 +79,21 @@ pub fn serve(addr: SocketAddr, reporter: Reporter) -> io::Result<AdminServer> {
 /// # Errors
 /// As [`serve`].
 pub fn serve_both(addr: SocketAddr, reporter: Option<Reporter>, ear: Option<Ear>) -> io::Result<AdminServer> {
-    serve_on(TcpListener::bind(addr)?, reporter, ear)
+    serve_on(TcpListener::bind(addr)?, reporter, ear, Hosts::default())
 }
 
-/// As [`serve_both`], on a socket that listens already.
+/// As [`serve_both`], on a socket that listens already, for requests to these hosts.
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub fn serve_on(listener: TcpListener, reporter: Option<Reporter>, ear: Option<Ear>) -> io::Result<AdminServer> {
-    serve_with(listener, Asker::new(reporter, ear), Timeouts { head: HEAD_TIMEOUT, connection: CONNECTION_TIMEOUT })
+pub fn serve_on(
+    listener: TcpListener,
+    reporter: Option<Reporter>,
+    ear: Option<Ear>,
+    hosts: Hosts,
+) -> io::Result<AdminServer> {
+    let timeouts = Timeouts { head: HEAD_TIMEOUT, silence: SILENCE, connection: CONNECTION_TIMEOUT };
+    serve_with(listener, Asker::new(reporter, ear, hosts), timeouts)
 }
 
 fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Result<AdminServer> {
@@ -138,17 +152,28 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
         Err(e) => return log::error!("the admin server cannot wait for connections: {e}"),
     };
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let waiting = Arc::new(Waiting::default());
     let mut failing = false;
-    // The semaphore is never closed, so the loop ends with the runtime.
-    while let Ok(slot) = slots.clone().acquire_owned().await {
+    loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 failing = false;
-                let asker = asker.clone();
-                tokio::spawn(async move {
-                    serve_one(stream, peer, asker, timeouts).await;
+                let slot = loop {
+                    match tokio::time::timeout(timeouts.silence / 4, slots.clone().acquire_owned()).await {
+                        Ok(Ok(slot)) => break slot,
+                        // The semaphore is never closed: the loop ends with the runtime.
+                        Ok(Err(_)) => return,
+                        Err(_) => waiting.make_room(timeouts.silence),
+                    }
+                };
+                let (asker, answering, open) = (asker.clone(), Answering::default(), waiting.clone());
+                let (number, is_answering) = (waiting.number(), answering.clone());
+                let task = tokio::spawn(async move {
+                    serve_one(stream, peer, asker, is_answering, timeouts).await;
+                    open.remove(number);
                     drop(slot);
                 });
+                waiting.add(number, peer.ip(), answering, task.abort_handle());
             }
             Err(e) => {
                 if !failing {
@@ -161,14 +186,17 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, timeouts: Timeouts) {
+async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, answering: Answering, timeouts: Timeouts) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.head)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service_fn(move |request| answer(asker.clone(), peer, request)));
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(move |request| answer(asker.clone(), peer, answering.clone(), request)),
+        );
     // The client sees the failure; at a higher level strangers could fill the log.
     match tokio::time::timeout(timeouts.connection, connection).await {
         Ok(Ok(())) => {}

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 
+use self::http::Hosts;
 use crate::discovery::hear::Ear;
 use crate::status::Reporter;
 
@@ -26,17 +27,23 @@ impl Bound {
         Ok(Bound { addr, listener })
     }
 
-    /// Serves reports over HTTP, accepts announcements if there is an ear for them, and logs the address.
-    pub fn serve(self, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
-        let server = http::serve_on(self.listener, Some(reporter), ear).with_context(|| cannot_serve(self.addr))?;
+    /// Serves reports over HTTP to requests for these hosts, accepts announcements if there is an ear for them, and logs the address.
+    pub fn serve(self, reporter: Reporter, ear: Option<Ear>, hosts: Hosts) -> anyhow::Result<http::AdminServer> {
+        let server =
+            http::serve_on(self.listener, Some(reporter), ear, hosts).with_context(|| cannot_serve(self.addr))?;
         log::info!("admin on http://{}/", server.local_addr());
         Ok(server)
     }
 }
 
 /// Binds the address and serves it.
-pub fn start(addr: SocketAddr, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
-    Bound::at(addr)?.serve(reporter, ear)
+pub fn start(
+    addr: SocketAddr,
+    reporter: Reporter,
+    ear: Option<Ear>,
+    hosts: Hosts,
+) -> anyhow::Result<http::AdminServer> {
+    Bound::at(addr)?.serve(reporter, ear, hosts)
 }
 
 fn cannot_serve(addr: SocketAddr) -> String {

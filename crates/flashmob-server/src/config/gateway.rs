@@ -8,10 +8,11 @@ use std::path::Path;
 use toml::de::DeValue;
 
 use super::address::{parse_ip_address, parse_listen};
-use super::limits::{ADMIN_PORT, BUSY_POLL_US, CONNECTIONS, MEMORY, NAME_BYTES_MAX, NBD_PORT, TRACE_ONE_IN};
-use super::quantity::type_name;
+use super::limits::{
+    ADMIN_PORT, BUSY_POLL_US, CONNECTIONS, HOST_BYTES_MAX, MEMORY, NAME_BYTES_MAX, NBD_PORT, TRACE_ONE_IN,
+};
 use super::report::{Findings, Note, quoted};
-use super::section::{Section, Text, VOLUME};
+use super::section::{Section, VOLUME};
 use super::types::{Config, Listen, VolumeConfig};
 use super::volume::{read_congestion, read_volume};
 
@@ -72,6 +73,7 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     }
     Config {
         admin: read_admin(top, &listen),
+        admin_hosts: read_admin_hosts(top),
         listen,
         connections: top.get("connections", &CONNECTIONS).0 as usize,
         busy_poll_us: top.get("busy_poll_us", &BUSY_POLL_US).0,
@@ -83,33 +85,15 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
 }
 
 fn read_listen(top: &Section<'_>, base_dir: &Path) -> Vec<Listen> {
-    let wrong = |value: &DeValue<'_>, span: &Range<usize>| {
-        top.findings.add(
-            span,
-            format!("`listen` must be an address or a list of addresses, not {}", type_name(value)),
-            "write them in quotes: listen = [\"127.0.0.1:10809\", \"unix:/run/flashmob/nbd.sock\"]",
-        );
+    let Some(texts) = top.texts("listen", "[\"127.0.0.1:10809\", \"unix:/run/flashmob/nbd.sock\"]") else {
+        return vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], NBD_PORT)))];
     };
-    let mut texts: Vec<Text<'_>> = Vec::new();
-    match top.value("listen") {
-        None => return vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], NBD_PORT)))],
-        Some((DeValue::String(text), span)) => texts.push((text, span)),
-        Some((DeValue::Array(items), _)) => {
-            if items.is_empty() {
-                top.wrong(
-                    "listen",
-                    "`listen` is empty, so no client can connect",
-                    "write at least one address, or remove the line for 127.0.0.1:10809",
-                );
-            }
-            for item in items.iter() {
-                match item.get_ref() {
-                    DeValue::String(text) => texts.push((text, item.span())),
-                    other => wrong(other, &item.span()),
-                }
-            }
-        }
-        Some((other, span)) => wrong(other, &span),
+    if matches!(top.value("listen"), Some((DeValue::Array(items), _)) if items.is_empty()) {
+        top.wrong(
+            "listen",
+            "`listen` is empty, so no client can connect",
+            "write at least one address, or remove the line for 127.0.0.1:10809",
+        );
     }
 
     let mut seen = Unique::default();
@@ -130,6 +114,24 @@ fn read_listen(top: &Section<'_>, base_dir: &Path) -> Vec<Listen> {
         }
     }
     listeners
+}
+
+/// Names by which the admin port may be reached besides addresses and private names.
+fn read_admin_hosts(top: &Section<'_>) -> Vec<String> {
+    let is_host = |text: &str| {
+        (1..=HOST_BYTES_MAX).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    let mut names = Vec::new();
+    for (text, span) in top.texts("admin_hosts", "[\"gateway.example.org\"]").unwrap_or_default() {
+        if is_host(text) {
+            names.push(text.to_string());
+        } else {
+            let message = format!("`admin_hosts` has {}, which is not the name of a host", quoted(text));
+            top.findings.add(&span, message, "write the name alone, such as gateway.example.org, without a port");
+        }
+    }
+    names
 }
 
 fn read_admin(top: &Section<'_>, listen: &[Listen]) -> Option<SocketAddr> {

@@ -27,6 +27,8 @@ pub(super) const PROBLEMS_MAX: usize = 20;
 
 /// NBD's registered port; the port of a listener whose address names none.
 pub(super) const NBD_PORT: u16 = 10809;
+/// The longest name of a host (RFC 1035, 2.3.4).
+pub const HOST_BYTES_MAX: usize = 255;
 /// The port of an admin address that names none.
 pub(super) const ADMIN_PORT: u16 = 10810;
 /// The port of a node whose address names none.

@@ -23,7 +23,18 @@ pub(super) struct Schema {
 /// The part above the first header.
 pub(super) const TOP: Schema = Schema {
     title: "the top part of the file",
-    keys: &["listen", "admin", "connections", "busy_poll_us", "trace_one_in", "memory", "congestion", "name", "volume"],
+    keys: &[
+        "listen",
+        "admin",
+        "admin_hosts",
+        "connections",
+        "busy_poll_us",
+        "trace_one_in",
+        "memory",
+        "congestion",
+        "name",
+        "volume",
+    ],
 };
 /// A volume.
 pub(super) const VOLUME: Schema = Schema {
@@ -126,6 +137,28 @@ impl<'a> Section<'a> {
             ),
         }
         None
+    }
+
+    /// A text or a list of texts; `None` without the key. `example` is how they are written.
+    pub fn texts(&self, key: &'static str, example: &str) -> Option<Vec<Text<'a>>> {
+        let wrong = |value: &DeValue<'_>, span: &Range<usize>| {
+            let message = format!("`{key}` must be text or a list of texts, not {}", type_name(value));
+            self.findings.add(span, message, format!("write them in quotes: {key} = {example}"));
+        };
+        let mut texts = Vec::new();
+        match self.value(key)? {
+            (DeValue::String(text), span) => texts.push((&**text, span)),
+            (DeValue::Array(items), _) => {
+                for item in items.iter() {
+                    match item.get_ref() {
+                        DeValue::String(text) => texts.push((&**text, item.span())),
+                        other => wrong(other, &item.span()),
+                    }
+                }
+            }
+            (other, span) => wrong(other, &span),
+        }
+        Some(texts)
     }
 
     /// A text of one line without control characters, of 1 to `bytes_max` bytes.

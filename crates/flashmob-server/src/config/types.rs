@@ -18,6 +18,8 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// Where `/metrics` and `/status` are served, if anywhere.
     pub admin: Option<SocketAddr>,
+    /// Public names by which it may be reached; addresses and private names always may.
+    pub admin_hosts: Vec<String>,
     /// NBD clients at once.
     pub connections: usize,
     /// Maximum time of busy polling before the loop sleeps, in microseconds; 0: none.

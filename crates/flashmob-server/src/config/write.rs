@@ -47,8 +47,10 @@ fn in_quotes(text: impl ToString) -> String {
 
 fn write(config: &Config) -> String {
     let mut lines = Lines::default();
-    lines.line("listen", format_args!("[{}]", config.listen.iter().map(in_quotes).collect::<Vec<_>>().join(", ")));
+    let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+    lines.line("listen", list(config.listen.iter().map(in_quotes).collect()));
     lines.maybe("admin", config.admin.map(in_quotes));
+    lines.line("admin_hosts", list(config.admin_hosts.iter().map(in_quotes).collect()));
     lines.line("connections", config.connections);
     lines.line("busy_poll_us", config.busy_poll_us);
     lines.line("trace_one_in", config.trace_one_in);

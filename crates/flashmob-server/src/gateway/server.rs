@@ -26,7 +26,9 @@ use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
-use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
+use crate::net::{
+    Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake, to_replace,
+};
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
 use crate::status::{Reporter, VolumeQuestion, reporter};
@@ -88,6 +90,8 @@ pub struct GatewayServer {
     pub(super) unrecorded: Vec<Unrecorded>,
     surplus: Surplus,
     pub(super) turned_away: TurnedAway,
+    /// Most clients.
+    connections: usize,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
 }
@@ -203,6 +207,7 @@ impl GatewayServer {
             unrecorded: Vec::new(),
             surplus: Surplus::default(),
             turned_away: TurnedAway::default(),
+            connections: config.connections,
             next_look: Time::default(),
         })
     }
@@ -386,6 +391,7 @@ impl GatewayServer {
     }
 
     fn add_client(&mut self, mut stream: Stream) {
+        self.make_room();
         let key = self.clients.vacant_key();
         if let Err(error) = stream.register(self.poll.registry(), Token(self.first_client + key)) {
             log::warn!("client {}: {error}", stream.peer());
@@ -402,6 +408,18 @@ impl GatewayServer {
         self.clients.insert(ClientConn { stream, id, readiness: Readiness::unknown(), closing: None });
     }
 
+    /// If there are as many clients as may be, one that has not chosen an export is dropped for a newcomer.
+    fn make_room(&mut self) {
+        if self.clients.len() < self.connections {
+            return;
+        }
+        let choosing = self.clients.iter().filter(|(_, c)| self.gateway.is_client_choosing(c.id));
+        let Some(key) = to_replace(choosing.map(|(key, c)| (key, c.stream.peer_ip()))) else { return };
+        let peer = self.clients[key].stream.peer();
+        self.turned_away.note(&format!("client {peer}"), "dropped for a newcomer: it has not chosen an export");
+        self.remove_client(key);
+    }
+
     fn read_clients(&mut self) {
         let now = self.clock.now();
         let mut ended = Vec::new();
@@ -413,8 +431,10 @@ impl GatewayServer {
             if !conn.readiness.is_readable() || !self.gateway.client_wants_bytes(conn.id) {
                 continue;
             }
+            let is_choosing = self.gateway.is_client_choosing(conn.id);
             let Some(rx) = self.gateway.client_rx(conn.id) else { continue };
-            match conn.stream.fill(rx, 0) {
+            let filled = if is_choosing { conn.stream.fill_little(rx) } else { conn.stream.fill(rx, 0) };
+            match filled {
                 Ok(Filled::More(_)) => {}
                 Ok(Filled::Drained(_)) => conn.readiness.drained(),
                 Ok(Filled::End) | Err(_) => ended.push(key),

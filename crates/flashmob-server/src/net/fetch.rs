@@ -157,11 +157,11 @@ impl Asked<'_> {
             .build();
         let agent = Agent::with_parts(config, DefaultConnector::default(), Known(addr));
         // The host is a placeholder: the resolver has the address, and a URI cannot hold an IPv6 address with a scope.
+        // Named by its address: that is accepted under any name.
         let request =
             Request::builder().uri(format!("http://flashmob{}", self.path)).header(ACCEPT, "application/json");
         match self.sent {
-            None => agent.run(request.header(HOST, self.authority).body(())?),
-            // What changes something is accepted for addresses alone.
+            None => agent.run(request.header(HOST, addr.to_string()).body(())?),
             Some(json) => agent.run(
                 request
                     .method("POST")

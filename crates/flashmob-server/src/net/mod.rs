@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod fetch;
 pub mod listen;
+mod newcomer;
 pub mod path;
 pub mod patience;
 pub mod report;
@@ -13,6 +14,7 @@ pub mod wake;
 
 pub use clock::Clock;
 pub use listen::{ListenAddr, Listener};
+pub(crate) use newcomer::to_replace;
 pub use path::{Means, PathWatch, Sizing};
 pub use patience::Patience;
 pub use stream::{Filled, Readiness, SocketOptions, Stream};

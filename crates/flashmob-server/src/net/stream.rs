@@ -1,11 +1,12 @@
 //! One connection, TCP or unix: filling a receive buffer, draining a queue, and the options of its socket.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
+use flashmob_core::strangers;
 use flashmob_path::congestion;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -91,7 +92,16 @@ impl Stream {
     pub fn fill(&mut self, rx: &mut RxBuf, wanted: usize) -> io::Result<Filled> {
         let room = rx.space(wanted.clamp(READ_BYTES / 4, 2 * READ_BYTES));
         let limit = room.len().min(2 * READ_BYTES);
-        let room = &mut room[..limit];
+        self.fill_room(rx, limit)
+    }
+
+    /// In the same way, a few bytes from a peer that has not said who it is.
+    pub fn fill_little(&mut self, rx: &mut RxBuf) -> io::Result<Filled> {
+        self.fill_room(rx, strangers::READ_BYTES)
+    }
+
+    fn fill_room(&mut self, rx: &mut RxBuf, limit: usize) -> io::Result<Filled> {
+        let room = &mut rx.space(limit)[..limit];
         loop {
             let result = match self {
                 Stream::Tcp(s) => s.read(room),
@@ -152,6 +162,15 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.peer_addr().map_or_else(|_| "a TCP peer".to_string(), |a| a.to_string()),
             Stream::Unix(_) => "a unix socket".to_string(),
+        }
+    }
+
+    /// The address of the other end; `None` for a unix socket, or if the connection has ended.
+    #[must_use]
+    pub fn peer_ip(&self) -> Option<IpAddr> {
+        match self {
+            Stream::Tcp(s) => s.peer_addr().ok().map(|addr| addr.ip()),
+            Stream::Unix(_) => None,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
     Clock, Filled, ListenAddr, Listener, Means, PathWatch, Readiness, Sizing, SocketOptions, Stream, TurnedAway, Wake,
+    to_replace,
 };
 use crate::status::report::Report;
 use crate::status::{Reporter, reporter};
@@ -241,7 +242,7 @@ impl NodeServer {
     }
 
     fn add_conn(&mut self, mut stream: Stream) {
-        if self.conns.len() >= 2 * self.options.extent.links_max {
+        if !self.has_room() {
             let reason = format!("refused: {} connections are open; see --links", self.conns.len());
             return self.turned_away.note(&stream.peer(), &reason);
         }
@@ -256,6 +257,19 @@ impl NodeServer {
         entry.insert(Conn { stream, link, readiness, opened, closing: None, path });
     }
 
+    /// Whether there is room for a newcomer, for which one without a hello may be dropped.
+    fn has_room(&mut self) -> bool {
+        if self.conns.len() < 2 * self.options.extent.links_max {
+            return true;
+        }
+        let strangers = self.conns.iter().filter(|(_, c)| !self.extent.node.is_greeted(c.link));
+        let strangers = strangers.map(|(key, c)| (key, c.stream.peer_ip()));
+        let Some(key) = to_replace(strangers) else { return false };
+        self.turned_away.note(&self.conns[key].stream.peer(), "dropped for a newcomer: it has sent no hello");
+        self.remove(key, "replaced");
+        true
+    }
+
     /// Reads once from every connection that has bytes and whose link may take them.
     fn read_all(&mut self) {
         let now = self.clock.now();
@@ -264,9 +278,11 @@ impl NodeServer {
             if !conn.readiness.is_readable() || !self.extent.node.wants_bytes(conn.link) {
                 continue;
             }
+            let is_greeted = self.extent.node.is_greeted(conn.link);
             let wanted = self.extent.node.rx_wanted(conn.link);
             let Some(rx) = self.extent.node.rx(conn.link) else { continue };
-            match conn.stream.fill(rx, wanted) {
+            let filled = if is_greeted { conn.stream.fill(rx, wanted) } else { conn.stream.fill_little(rx) };
+            match filled {
                 Ok(Filled::More(_)) => {}
                 Ok(Filled::Drained(_)) => conn.readiness.drained(),
                 Ok(Filled::End) => ended.push((key, "the gateway closed the link".to_string(), true)),

@@ -26,6 +26,7 @@ fn what_is_left_out_has_its_default() {
     let expected = Config {
         listen: vec![Listen::Tcp(address("127.0.0.1:10809"))],
         admin: None,
+        admin_hosts: vec![],
         connections: 64,
         busy_poll_us: 100,
         trace_one_in: 1000,
@@ -59,6 +60,7 @@ fn every_key_is_read() {
     let text = r#"
 listen = ["127.0.0.1:10809", "[::1]", "unix:/run/flashmob/nbd.sock"]
 admin = "127.0.0.1:10810"
+admin_hosts = ["gateway.example.org", "g"]
 connections = 8
 busy_poll_us = 0
 trace_one_in = 50
@@ -117,6 +119,7 @@ path = "/dev/disk/by-id/flash"
         ]
     );
     assert_eq!(config.admin, Some(address("127.0.0.1:10810")));
+    assert_eq!(config.admin_hosts, ["gateway.example.org", "g"]);
     assert_eq!((config.connections, config.busy_poll_us, config.memory_bytes), (8, 0, 256 * MIB));
     assert_eq!(config.trace_one_in, 50);
     assert_eq!(config.name.as_deref(), Some("gateway-of-alice"));

@@ -132,20 +132,31 @@ fn config() -> impl Strategy<Value = Config> {
     ];
     (
         vec(listen, 1..4),
-        option::of((ip(), any::<u16>())),
+        (option::of((ip(), any::<u16>())), vec("[a-z0-9.-]{1,20}", 0..3)),
         1usize..=1024,
         (0u64..=1000, 0u64..=1_000_000_000),
         40u64 << 20..=1 << 40,
         option::of(text()),
         vec(volumes(), 1..4),
     )
-        .prop_map(|(listen, admin, connections, (busy_poll_us, trace_one_in), memory_bytes, name, volumes)| {
-            let admin = admin.map(|(ip, port)| SocketAddr::new(ip, port.max(100)));
-            let mut config =
-                Config { listen, admin, connections, busy_poll_us, trace_one_in, memory_bytes, name, volumes };
-            tell_apart(&mut config);
-            config
-        })
+        .prop_map(
+            |(listen, (admin, admin_hosts), connections, (busy_poll_us, trace_one_in), memory_bytes, name, volumes)| {
+                let admin = admin.map(|(ip, port)| SocketAddr::new(ip, port.max(100)));
+                let mut config = Config {
+                    listen,
+                    admin,
+                    admin_hosts,
+                    connections,
+                    busy_poll_us,
+                    trace_one_in,
+                    memory_bytes,
+                    name,
+                    volumes,
+                };
+                tell_apart(&mut config);
+                config
+            },
+        )
 }
 
 /// Numbers everything that may occur once only.
@@ -186,6 +197,7 @@ fn what_is_written_reads_well() {
     assert_eq!(
         config.to_toml().expect("its text"),
         r#"listen = ["127.0.0.1:10809"]
+admin_hosts = []
 connections = 64
 busy_poll_us = 100
 trace_one_in = 1000

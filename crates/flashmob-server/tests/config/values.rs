@@ -343,7 +343,7 @@ name = "pool"
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: `listen` must be an address or a list of addresses, not a whole number
+        r#"error: `listen` must be text or a list of texts, not a whole number
  --> gateway.toml:1:10
   |
 1 | listen = 10809
@@ -361,7 +361,7 @@ name = "pool"
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: `listen` must be an address or a list of addresses, not a whole number
+        r#"error: `listen` must be text or a list of texts, not a whole number
  --> gateway.toml:1:24
   |
 1 | listen = ["127.0.0.1", 10809]
@@ -532,5 +532,23 @@ address = "tablet"
 3 | id = """
   |      ^^^
   = help: write 1 to 255 bytes of printable text, without spaces around it"#,
+    );
+}
+
+#[test]
+fn a_host_of_the_admin_port_is_a_name_alone() {
+    check(
+        r#"admin_hosts = ["gateway.example.org", "http://gateway:9100/"]
+[[volume]]
+name = "pool"
+[[volume.node]]
+address = "tablet"
+"#,
+        r#"error: `admin_hosts` has 'http://gateway:9100/', which is not the name of a host
+ --> gateway.toml:1:39
+  |
+1 | admin_hosts = ["gateway.example.org", "http://gateway:9100/"]
+  |                                       ^^^^^^^^^^^^^^^^^^^^^^
+  = help: write the name alone, such as gateway.example.org, without a port"#,
     );
 }

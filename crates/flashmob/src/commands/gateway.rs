@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use flashmob_server::admin;
+use flashmob_server::admin::http::Hosts;
 use flashmob_server::config::{Config, NodeSource};
 use flashmob_server::discovery::follow::{self, Follower};
 use flashmob_server::gateway::{GatewayServer, Start};
@@ -60,7 +61,9 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
     let admin = args.admin.or(config.admin);
     let ear = || Some(follow::ear(server.whereabouts()));
-    let _admin = admin.map(|addr| admin::start(addr, server.reporter(), ear())).transpose()?;
+    let _admin = admin
+        .map(|addr| admin::start(addr, server.reporter(), ear(), Hosts::named(&config.admin_hosts)))
+        .transpose()?;
     let follows = args.follow == FollowArg::Auto && has_nodes_elsewhere(&config);
     let _follower = follows.then(|| Follower::start(server.whereabouts())).flatten();
     let stopper = server.stopper();

@@ -14,6 +14,7 @@ use flashmob_core::units::Bytes;
 use flashmob_lab::flash::{Model, Profile};
 
 use flashmob_server::admin;
+use flashmob_server::admin::http::Hosts;
 use flashmob_server::android;
 use flashmob_server::discovery::announcer::Announcer;
 use flashmob_server::net::Sizing;
@@ -88,6 +89,10 @@ pub struct NodeArgs {
     /// Address and port for /metrics (Prometheus) and /status (JSON).
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     admin: Option<SocketAddr>,
+    /// A public name by which the admin port may be reached, such as node.example.org; may be repeated. Addresses, names
+    /// without a dot and names in .local are always accepted.
+    #[arg(long, value_name = "NAME", requires = "admin")]
+    admin_host: Vec<String>,
     #[command(flatten)]
     care: care::CareArgs,
     /// Folder for the identity file of a block device.
@@ -161,7 +166,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         sizing,
         device: args.care.options(),
     })?;
-    let _admin = admin.map(|bound| bound.serve(server.reporter(), None)).transpose()?;
+    let _admin = admin.map(|bound| bound.serve(server.reporter(), None, Hosts::named(&args.admin_host))).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());

@@ -1,21 +1,21 @@
 //! From a request to its answer: path, method and format.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
-};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use super::super::Reporter;
 use super::super::metrics::{Format, render};
+use super::host::Hosts;
+use super::waiting::Answering;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
@@ -42,6 +42,7 @@ const INDEX: &str = concat!(
 /// Asks the event loop for all connections together, one question at a time, and takes announcements, one at a time.
 #[derive(Debug)]
 pub(super) struct Asker {
+    hosts: Hosts,
     reporter: Option<Reporter>,
     last: Mutex<Option<Asked>>,
     ear: Option<Arc<Ear>>,
@@ -57,8 +58,9 @@ struct Asked {
 }
 
 impl Asker {
-    pub(super) fn new(reporter: Option<Reporter>, ear: Option<Ear>) -> Asker {
+    pub(super) fn new(reporter: Option<Reporter>, ear: Option<Ear>, hosts: Hosts) -> Asker {
         Asker {
+            hosts,
             reporter,
             last: Mutex::new(None),
             ear: ear.map(Arc::new),
@@ -89,48 +91,61 @@ impl Asker {
 pub(super) async fn answer(
     asker: Arc<Asker>,
     peer: SocketAddr,
-    request: Request<Incoming>,
+    answering: Answering,
+    mut request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    if let Some(why) = asker.hosts.refusal(&request) {
+        return Ok(response(StatusCode::BAD_REQUEST, TEXT, why));
+    }
+    // With a body it is complete later.
+    answering.set(request.method().is_safe());
+    request.extensions_mut().insert(answering.clone());
+    let answer = answer_to(&asker, peer, request).await;
+    answering.set(false);
+    Ok(answer)
+}
+
+async fn answer_to(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     if path == "/join" {
-        return Ok(join(&asker, peer, request).await);
+        return join(asker, peer, request).await;
     }
     if path == "/volumes/replace" {
-        return Ok(replace(&asker, request).await);
+        return replace(asker, request).await;
     }
     if path == "/volumes/scrub" {
-        return Ok(scrub(&asker, request).await);
+        return scrub(asker, request).await;
     }
     if !["/", "/status", "/metrics", "/trace", "/volumes"].contains(&path) {
         let why = "Not found. The pages are /, /status, /metrics, /trace and /volumes.\n";
-        return Ok(response(StatusCode::NOT_FOUND, TEXT, why));
+        return response(StatusCode::NOT_FOUND, TEXT, why);
     }
     // hyper itself leaves out the body when the method is HEAD.
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let why = "Only GET and HEAD are allowed: this page is read-only.\n";
-        return Ok(with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "GET, HEAD"));
+        return with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "GET, HEAD");
     }
     if asker.reporter.is_none() && path != "/" {
         let why = "This is flashmob discover: nodes announce themselves at /join.\n";
-        return Ok(response(StatusCode::NOT_FOUND, TEXT, why));
+        return response(StatusCode::NOT_FOUND, TEXT, why);
     }
     if path == "/" {
-        return Ok(response(StatusCode::OK, HTML, INDEX));
+        return response(StatusCode::OK, HTML, INDEX);
     }
     if path == "/trace" {
-        return Ok(trace(&asker).await);
+        return trace(asker).await;
     }
     if path == "/volumes" {
-        return Ok(volumes(&asker).await);
+        return volumes(asker).await;
     }
-    let Some(report) = asker.report().await else { return Ok(busy()) };
+    let Some(report) = asker.report().await else { return busy() };
     let (content_type, body) = if path == "/status" {
         (JSON, serde_json::to_vec(&*report).map_err(|e| e.to_string()))
     } else {
         let format = wanted_format(request.headers());
         (format.content_type(), render(&report, format).map(String::into_bytes).map_err(|e| e.to_string()))
     };
-    Ok(written(content_type, body))
+    written(content_type, body)
 }
 
 /// A node announces itself.
@@ -173,7 +188,11 @@ fn not_posted_json(request: &Request<Incoming>) -> Option<Response<Full<Bytes>>>
 
 async fn body_of(request: Request<Incoming>, bytes_max: usize) -> Result<Bytes, Response<Full<Bytes>>> {
     let why = format!("The body is incomplete, or longer than {bytes_max} bytes.\n");
+    let answering = request.extensions().get::<Answering>().cloned();
     let body = Limited::new(request.into_body(), bytes_max).collect().await;
+    if let Some(answering) = answering {
+        answering.set(true);
+    }
     body.map(|body| body.to_bytes()).map_err(|_| response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, why))
 }
 
@@ -191,10 +210,6 @@ async fn volumes(asker: &Asker) -> Response<Full<Bytes>> {
 async fn change_of<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Response<Full<Bytes>>> {
     if let Some(refusal) = not_posted_json(&request) {
         return Err(refusal);
-    }
-    if !names_this_host(request.headers()) {
-        let why = "The Host header must be an IP address or localhost: a page of another site may have sent this.\n";
-        return Err(response(StatusCode::BAD_REQUEST, TEXT, why));
     }
     let body = body_of(request, REQUEST_BYTES_MAX).await?;
     let no_such = |error| response(StatusCode::BAD_REQUEST, TEXT, format!("The body is no such request: {error}.\n"));
@@ -267,17 +282,6 @@ fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
         Refusal::Conflict(why) => (StatusCode::CONFLICT, why),
     };
     response(status, TEXT, format!("{why}\n"))
-}
-
-/// Whether a request was sent to an address, not to a name: the owner of a name can let it lead here from a page in a browser.
-fn names_this_host(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || address.split('%').next().is_some_and(|a| a.parse::<IpAddr>().is_ok())
 }
 
 fn no_volumes() -> Response<Full<Bytes>> {
@@ -396,24 +400,6 @@ mod tests {
         ] {
             assert_eq!(format_for(accept), Format::OpenMetrics, "{accept:?}");
         }
-    }
-
-    #[test]
-    fn only_addresses_name_this_host() {
-        let is = |host: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.append(HOST, HeaderValue::from_static(host));
-            names_this_host(&headers)
-        };
-        for host in
-            ["127.0.0.1:10810", "127.0.0.1", "[::1]:10810", "[::1]", "localhost:9", "LOCALHOST", "[fe80::1%eth0]:9"]
-        {
-            assert!(is(host), "{host}");
-        }
-        for host in ["example.org", "example.org:10810", "127.0.0.1.example.org:1", "", ":80", "localhost.evil:1"] {
-            assert!(!is(host), "{host}");
-        }
-        assert!(!names_this_host(&HeaderMap::new()));
     }
 
     #[test]

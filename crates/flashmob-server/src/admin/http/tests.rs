@@ -14,7 +14,11 @@ use crate::net::fetch;
 use crate::status::report::Report;
 use crate::status::reporter;
 
-const SHORT: Timeouts = Timeouts { head: Duration::from_millis(400), connection: Duration::from_millis(800) };
+const SHORT: Timeouts = Timeouts {
+    head: Duration::from_millis(400),
+    silence: Duration::from_millis(400),
+    connection: Duration::from_millis(800),
+};
 const ANY_PORT: &str = "127.0.0.1:0";
 
 /// A reporter whose loop gives `report`, and counts how often.
@@ -32,7 +36,7 @@ fn answering(report: Report) -> (Reporter, Arc<AtomicUsize>) {
 }
 
 fn gateway_server(timeouts: Timeouts) -> AdminServer {
-    let asker = Asker::new(Some(answering(samples::gateway()).0), None);
+    let asker = Asker::new(Some(answering(samples::gateway()).0), None, Hosts::default());
     serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, timeouts).unwrap()
 }
 
@@ -247,7 +251,7 @@ fn only_one_request_is_answered_on_a_connection() {
 #[test]
 fn more_connections_than_are_served_wait_for_their_turn() {
     let head = Duration::from_millis(500);
-    let server = gateway_server(Timeouts { head, connection: 2 * head });
+    let server = gateway_server(Timeouts { head, silence: 2 * head, connection: 2 * head });
     let mut idle: Vec<_> = (0..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
     let start = Instant::now();
     assert!(get(&server, "/status", "").0.starts_with("http/1.1 200 "));
@@ -255,7 +259,7 @@ fn more_connections_than_are_served_wait_for_their_turn() {
     idle.iter_mut().for_each(|stream| assert_eq!(rest(stream), ""));
     // One fewer than the limit leaves room: nobody waits until an idle one is cut.
     let head = Duration::from_secs(60);
-    let server = gateway_server(Timeouts { head, connection: 2 * head });
+    let server = gateway_server(Timeouts { head, silence: head, connection: 2 * head });
     let _idle: Vec<_> = (1..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
     let start = Instant::now();
     assert!(get(&server, "/status", "").0.starts_with("http/1.1 200 "));
@@ -263,11 +267,63 @@ fn more_connections_than_are_served_wait_for_their_turn() {
 }
 
 #[test]
+fn a_newcomer_takes_the_place_of_a_silent_connection_and_of_none_that_is_being_answered() {
+    let (reporter, questions) = reporter(crate::net::Wake::nobody());
+    let long = Duration::from_secs(300);
+    let timeouts = Timeouts { head: long, silence: Duration::from_millis(200), connection: long };
+    let ear = Ear::new(|_, _| false);
+    let asker = Asker::new(Some(reporter), Some(ear), Hosts::default());
+    let server = serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, timeouts).unwrap();
+    let mut asking = connect(&server);
+    asking.write_all(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let question = questions.recv_timeout(Duration::from_secs(60)).unwrap();
+    let mut silent: Vec<_> = (1..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
+    // Half a request is silence, too.
+    let half = "POST /join HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";
+    silent[3].write_all(half.as_bytes()).unwrap();
+    assert!(get(&server, "/", "").0.starts_with("http/1.1 200 "));
+    let is_closed = |stream: &StdStream| {
+        stream.set_nonblocking(true).unwrap();
+        (&*stream).read(&mut [0]).is_ok_and(|n| n == 0)
+    };
+    assert_eq!(silent.iter().filter(|stream| is_closed(stream)).count(), 1);
+    // All others leave before the one that is being answered.
+    for _ in 0..2 * CONNECTIONS_MAX {
+        assert!(get(&server, "/", "").0.starts_with("http/1.1 200 "));
+    }
+    question.send(samples::node()).unwrap();
+    assert!(rest(&mut asking).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn a_request_for_another_host_is_refused() {
+    let server = server();
+    for (host, status) in [("127.0.0.1:9", "200"), ("gateway.local", "200"), ("evil.example", "400")] {
+        for path in ["/", "/status", "/metrics"] {
+            let answer = exchange(&server, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+            assert_eq!(answer.contains("admin_hosts"), status == "400");
+        }
+    }
+    let absolute = "GET http://evil.example/status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    assert!(exchange(&server, absolute).starts_with("HTTP/1.1 400 "));
+    assert!(exchange(&server, "GET /status HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    let json = "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    let foreign = format!("POST /join HTTP/1.1\r\nHost: 127.0.0.1:9\r\nOrigin: http://evil.example\r\n{json}");
+    let answer = exchange(&listening(), &foreign);
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("another site"), "{answer}");
+    let listed = Asker::new(Some(answering(samples::node()).0), None, Hosts::named(&["g.example.org".into()]));
+    let server = serve_with(TcpListener::bind(ANY_PORT).unwrap(), listed, SHORT).unwrap();
+    let by_name = "GET /status HTTP/1.1\r\nHost: g.example.org:9100\r\n\r\n";
+    assert!(exchange(&server, by_name).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
 fn clients_that_do_not_read_their_answer_are_cut() {
     let mut report = samples::gateway();
     // More than the kernel keeps for a reader that does not read.
     report.warnings = vec!["x".repeat(1 << 20); 24];
-    let asker = Asker::new(Some(answering(report).0), None);
+    let asker = Asker::new(Some(answering(report).0), None, Hosts::default());
     let server = serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, SHORT).unwrap();
     let deaf: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {

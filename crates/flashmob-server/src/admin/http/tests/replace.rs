@@ -105,7 +105,7 @@ fn only_one_is_replaced_at_a_time() {
 #[test]
 fn a_client_that_leaves_gives_its_request_up() {
     let (reporter, questions) = reporter(Wake::nobody()).0.with_volumes();
-    let asker = Asker::new(Some(reporter), None);
+    let asker = Asker::new(Some(reporter), None, Hosts::default());
     let server = serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, SHORT).unwrap();
     let mut stream = connect(&server);
     stream.write_all(request(BODY).as_bytes()).unwrap();
