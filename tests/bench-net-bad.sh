@@ -39,6 +39,16 @@ refused 'a peer that moves no more data' 'silent for 10 s while data was being t
 stop peer
 refused 'a congestion control that there is not' "'nosuch' is unknown to this system; this system has .*" "${NET[@]}" -c "127.0.0.1:$PORT" -C nosuch
 
+# Without an address only this device can connect, and a test has a limit.
+start own "$FLASHMOB" bench net --server --port 0 --longest 2
+started own 'listening on 127\.0\.0\.1:[0-9]+: only this device can connect; --bind 0\.0\.0\.0'
+OWN=$(sed -nE 's/.*listening on 127\.0\.0\.1:([0-9]+).*/\1/p' "$DIR/own.log" | head -n 1)
+check 'a client of this device is served' "${NET[@]}" -c "localhost:$OWN" --time 0.2
+refused 'a test beyond the limit' 'the test is longer than it allows' "${NET[@]}" -c "127.0.0.1:$OWN" --time 3
+refused 'a test of bytes is ended at the limit' 'the test is longer than it allows' "${NET[@]}" -c "127.0.0.1:$OWN" --bytes 1T --rate 1M
+wait_for 10 'the server to say which limit' log_has own 'asked for a test of 3 s, and the longest allowed here is 2 s; --longest'
+stop own INT
+
 # Busy: a test runs, and a second client is told so.
 start first "$FLASHMOB" bench net -c "127.0.0.1:$PORT" --time 60 --save "$DIR/part.json"
 wait_for 10 'the first interval' grep -q 'bit/s' "$DIR/first.out"

@@ -1,11 +1,11 @@
 //! A client and a server in one process, and peers that misbehave.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flashmob_bench::net::protocol::datagram::{Header, hello};
 use flashmob_bench::net::protocol::{COOKIE_BYTES, Cookie, State, framed};
@@ -13,6 +13,7 @@ use flashmob_bench::net::{Length, NetError, Plan, Run, Server, Target, Told, run
 use flashmob_results::net::{Direction, Messages, Protocol};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LONGEST: Duration = Duration::from_secs(300);
 
 struct Served {
     address: SocketAddr,
@@ -22,12 +23,16 @@ struct Served {
 
 impl Served {
     fn start() -> Served {
-        let server = Server::bind(Some(HERE), 0).unwrap();
+        Served::at(HERE, LONGEST)
+    }
+
+    fn at(address: IpAddr, longest: Duration) -> Served {
+        let server = Server::bind(address, 0, longest).unwrap();
         let (address, cancel) = (server.address(), Arc::new(AtomicBool::new(false)));
         let stop = Arc::clone(&cancel);
         let thread = std::thread::spawn(move || {
             let mut all = Vec::new();
-            server.run(false, &stop, &mut |told| all.push(told.clone())).unwrap();
+            server.run(false, &stop, &mut |told| all.push(told.clone()));
             all
         });
         Served { address, cancel, thread: Some(thread) }
@@ -326,17 +331,162 @@ fn a_server_survives_everybody_and_serves_the_next() {
 
 /// What the server says after these parameters, once it is free.
 fn talk_until_served(served: &Served, parameters: &str, cookie: &Cookie) -> Vec<u8> {
+    let mut said = Vec::new();
+    ask(served, parameters, cookie).read_to_end(&mut said).ok();
+    said
+}
+
+/// A connection on which these parameters were sent, once the server was free.
+fn ask(served: &Served, parameters: &str, cookie: &Cookie) -> TcpStream {
     loop {
         let mut stream = TcpStream::connect(served.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(cookie.bytes()).unwrap();
         let mut byte = [0];
-        if stream.read(&mut byte).unwrap_or(0) == 0 || byte[0] != State::ParameterExchange.byte() {
-            continue;
+        if stream.read(&mut byte).unwrap_or(0) == 1 && byte[0] == State::ParameterExchange.byte() {
+            stream.write_all(&framed(&serde_json::from_str(parameters).unwrap())).unwrap();
+            return stream;
         }
-        stream.write_all(&framed(&serde_json::from_str(parameters).unwrap())).unwrap();
+    }
+}
+
+/// The reason of each failed test.
+fn failures(told: &[Told]) -> Vec<&str> {
+    let failed = told.iter().filter_map(|told| if let Told::Failed { why, .. } = told { Some(why) } else { None });
+    failed.map(String::as_str).collect()
+}
+
+/// What a server sends that refuses or ends a test as too long.
+const TOO_LONG: [u8; 9] = [State::ServerError as u8, 0, 0, 0, 5, 0, 0, 0, 0];
+
+#[test]
+fn a_test_beyond_the_limit_is_refused_at_once() {
+    let served = Served::at(HERE, Duration::from_secs(3));
+    let cookie = Cookie::new([1; COOKIE_BYTES - 1]);
+    for (omit, time) in [(0, 2), (1, 1), (1, 2), (0, 3), (3, 0)] {
+        let mut byte = [0];
+        let parameters = format!(r#"{{"tcp":true,"omit":{omit},"time":{time}}}"#);
+        ask(&served, &parameters, &cookie).read_exact(&mut byte).unwrap();
+        assert_eq!(State::of(byte[0]), Some(State::CreateStreams), "{parameters}");
+    }
+    for (omit, time) in [(0, 4), (1, 3), (4, 0), (86_400, 86_400)] {
+        let parameters = format!(r#"{{"tcp":true,"omit":{omit},"time":{time}}}"#);
+        assert_eq!(talk_until_served(&served, &parameters, &cookie), TOO_LONG, "{parameters}");
+    }
+    let long = plan(Length::Time(Duration::from_secs(60)));
+    let error = loop {
+        match measure(&served.target(), &long).unwrap_err() {
+            NetError::Busy(_) => {}
+            error => break error.to_string(),
+        }
+    };
+    assert!(error.contains("the test is longer than it allows") && error.contains("--longest"), "{error}");
+    let told = served.told();
+    let why = failures(&told).last().copied().unwrap_or_default();
+    assert!(["60 s", "3 s", "--longest"].iter().all(|part| why.contains(part)), "{told:?}");
+}
+
+#[test]
+fn a_test_without_a_time_is_ended_at_the_limit() {
+    let longest = Duration::from_secs(1);
+    let served = Served::at(HERE, longest);
+    for direction in [Direction::Up, Direction::Down] {
+        let (rate, begun) = (Some(1_000_000), Instant::now());
+        let endless = Plan { direction, rate_bits_per_second: rate, ..plan(Length::Bytes(4_000_000)) };
+        let error = measure(&served.target(), &endless).unwrap_err().to_string();
+        assert!(error.contains("the test is longer than it allows"), "{direction}: {error}");
+        assert!(begun.elapsed() >= longest);
+    }
+    for end in [r#""time":0"#, r#""num":1000000000000"#, r#""blockcount":1000000000"#] {
+        let cookie = Cookie::new([2; COOKIE_BYTES - 1]);
+        let mut control = ask(&served, &format!("{{\"tcp\":true,{end}}}"), &cookie);
+        control.read_exact(&mut [0]).unwrap();
+        let mut data = TcpStream::connect(served.address).unwrap();
+        data.write_all(cookie.bytes()).unwrap();
         let mut said = Vec::new();
-        stream.read_to_end(&mut said).ok();
-        return said;
+        control.read_to_end(&mut said).unwrap();
+        let states = [State::TestStart.byte(), State::TestRunning.byte()];
+        assert_eq!(said, [&states[..], &TOO_LONG[..]].concat(), "{end}");
+    }
+    let told = served.told();
+    let ended = failures(&told).iter().filter(|why| why.contains("ended after 1 s, the longest")).count();
+    assert_eq!(ended, 5, "{told:?}");
+}
+
+/// Held by a test with hundreds of threads, and by the one that counts threads.
+static MANY_THREADS: Mutex<()> = Mutex::new(());
+
+/// Threads of this process.
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Raises the limit of open files: both ends of many connections are in this process.
+#[cfg(target_os = "linux")]
+fn allow_open_files(files: libc::rlim_t) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls use the valid structure above only while they run.
+    let is_set = unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_cur.max(files).min(limit.rlim_max);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) == 0
+    };
+    assert!(is_set && limit.rlim_cur >= files, "{files} open files are not allowed here");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn silent_connections_keep_nobody_waiting_and_start_no_threads() {
+    allow_open_files(2048);
+    let _alone = MANY_THREADS.lock();
+    let served = Served::start();
+    let before = threads();
+    let silent: Vec<TcpStream> = (0..600).map(|_| TcpStream::connect(served.address).unwrap()).collect();
+    // A client whose cookie comes late, when more than enough are waiting.
+    let mut slow = TcpStream::connect(served.address).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    slow.write_all(Cookie::new([4; COOKIE_BYTES - 1]).bytes()).unwrap();
+    let mut byte = [0];
+    slow.read_exact(&mut byte).unwrap();
+    assert_eq!(State::of(byte[0]), Some(State::ParameterExchange));
+    drop(slow);
+    while let Err(error) = measure(&served.target(), &plan(SHORT)) {
+        assert!(matches!(error, NetError::Busy(_)), "{error}");
+    }
+    // Other tests start some, but not as many.
+    assert!(threads() < before + 300, "{} threads, {before} before", threads());
+    let told = served.told();
+    drop(silent);
+    let (failed, mut more) = (failures(&told).len() as u64, 0);
+    for told in &told {
+        if let Told::More { number, what } = told
+            && what.contains("cookie")
+        {
+            more += number;
+        }
+    }
+    // Those that made room for others; few are told one by one.
+    assert!(failed + more >= 88 && failed < 88, "{told:?}");
+}
+
+#[test]
+fn many_streams_at_once_are_all_taken() {
+    let _alone = MANY_THREADS.lock();
+    let served = Served::start();
+    let run = measure(&served.target(), &Plan { streams: 128, ..plan(SHORT) }).unwrap();
+    assert_eq!(run.repetition.streams.len(), 128);
+    assert!(matches!(served.told()[..], [Told::Test { .. }]));
+}
+
+#[test]
+fn all_addresses_are_those_of_ipv4_as_well() {
+    for all in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
+        let served = Served::at(all, LONGEST);
+        let here = SocketAddr::new(HERE, served.address.port());
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            measure(&target(here), &Plan { protocol, ..plan(SHORT) }).unwrap();
+        }
     }
 }
 

@@ -43,6 +43,7 @@ impl Programs {
         let port = path.free_port()?.to_string();
         let mut server = path.command(End::Server, &self.flashmob);
         server.args(["--quiet", "bench", "net", "--server", "--one-off", "--port", &port]);
+        server.args(["--bind", path.server_address(), "--longest", "24h"]);
         let mut client = path.command(End::Client, &self.flashmob);
         client.args([
             "--quiet",

@@ -10,7 +10,8 @@ pub enum NetError {
     #[error("'{host}' is not an address, and cannot be resolved: {source}; check its spelling")]
     Name { host: String, source: io::Error },
     #[error(
-        "{0} refused the connection: nothing listens there; start 'flashmob bench net --server' or 'iperf3 -s' there"
+        "{0} refused the connection: nothing listens there, or only on another address; start 'flashmob bench net \
+         --server --bind 0.0.0.0' or 'iperf3 -s' there"
     )]
     Refused(String),
     #[error("no answer from {peer} within {} s: a firewall that drops, or a wrong address?", after.as_secs_f64())]

@@ -133,22 +133,22 @@ pub(super) fn connect_udp(
     Ok(socket)
 }
 
-/// Listens; without an address on all of them, of both families where available.
-pub(super) fn listen(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
+/// Listens. `::` stands for all addresses, of both families where available.
+pub(super) fn listen(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let listener: TcpListener = bound(Type::STREAM, address, port)?.into();
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
 /// A socket for the datagrams of a server, beside others on the same port.
-pub(super) fn bind_udp(address: Option<IpAddr>, port: u16, window_bytes: Option<u64>) -> Result<UdpSocket, NetError> {
+pub(super) fn bind_udp(address: IpAddr, port: u16, window_bytes: Option<u64>) -> Result<UdpSocket, NetError> {
     let socket: UdpSocket =
         bound(Type::DGRAM, address, port).map_err(NetError::system("make a socket for datagrams"))?.into();
     set_window(socket.as_fd(), window_bytes)?;
     Ok(socket)
 }
 
-fn bound(kind: Type, address: Option<IpAddr>, port: u16) -> io::Result<Socket> {
+fn bound(kind: Type, address: IpAddr, port: u16) -> io::Result<Socket> {
     let make = |address: IpAddr| {
         let address = SocketAddr::new(address, port);
         let socket = Socket::new(Domain::for_address(address), kind, None)?;
@@ -162,14 +162,13 @@ fn bound(kind: Type, address: Option<IpAddr>, port: u16) -> io::Result<Socket> {
         }
         Ok(socket)
     };
-    match address {
-        Some(address) => make(address),
+    make(address).or_else(|error: io::Error| match error.kind() {
         // Without IPv6, only IPv4.
-        None => make(IpAddr::V6(Ipv6Addr::UNSPECIFIED)).or_else(|error: io::Error| match error.kind() {
-            io::ErrorKind::AddrInUse => Err(error),
-            _ => make(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-        }),
-    }
+        kind if address == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && kind != io::ErrorKind::AddrInUse => {
+            make(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+        }
+        _ => Err(error),
+    })
 }
 
 /// Bytes of data in a full packet of this connection, as a datagram's size: iperf3 does the same.

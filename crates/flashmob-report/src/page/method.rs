@@ -41,7 +41,7 @@ fn remarks(entry: &Entry) -> Vec<&'static str> {
         remarks.push("Setting a scheduler needs root.");
     }
     if entry.net().is_some_and(|net| net.setting == cluster::Setting::Network) {
-        remarks.push("At the other end 'flashmob bench net --server' or 'iperf3 -s' must be running.");
+        remarks.push("At the other end 'flashmob bench net --server --bind 0.0.0.0' or 'iperf3 -s' must be running.");
     }
     if foreign && any(|p| p.operation == Operation::Write) {
         remarks.push("The command overwrites a file that the benchmark did not make.");

@@ -170,7 +170,8 @@ fn what_comes_from_a_file_is_escaped() {
 #[test]
 fn the_method_says_what_must_run_at_the_other_end() {
     assert!(
-        page(vec![plain()]).contains("At the other end 'flashmob bench net --server' or 'iperf3 -s' must be running.")
+        page(vec![plain()])
+            .contains("At the other end 'flashmob bench net --server --bind 0.0.0.0' or 'iperf3 -s' must be running.")
     );
     assert!(!page(vec![networked(p4(as_in_p4))]).contains("must be running"), "the lab starts its own server");
 }

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(in crate::net) enum Failure {
+    /// The test is longer than the server allows.
+    TooLong = 5,
     /// The parameters are invalid, or beyond the limits.
     Parameters = 114,
     /// The congestion control cannot be chosen.
@@ -21,7 +23,13 @@ impl Failure {
 
 /// The meaning of a server's two numbers.
 pub(in crate::net) fn words(number: u32, errno: u32) -> String {
+    let too_long = Failure::TooLong as u32;
     let what = match number {
+        // Newer iperf3 servers send 37 (--server-max-duration).
+        n if n == too_long || n == 37 => {
+            "the test is longer than it allows; ask for a shorter one, or raise its limit (flashmob: --longest)"
+                .to_string()
+        }
         6 => "too many streams".to_string(),
         7 => "it does not take blocks of that size".to_string(),
         n if n == Failure::Parameters as u32 => "it does not take these parameters; its log may say which".to_string(),

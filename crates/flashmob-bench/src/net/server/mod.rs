@@ -1,34 +1,29 @@
 //! The server: one test after the other, for any client.
 //!
-//! Every connection has a thread that reads its cookie. A new cookie is a test, which that thread serves; the cookie of the running test
-//! belongs to one of its data connections; other clients are told that the server is busy. So a client that sends no cookie, or half of one,
-//! delays no other client.
+//! One thread accepts connections and reads their cookies. A new cookie is a test, which a thread serves; the cookie of the running
+//! test belongs to one of its data connections; other clients are told that the server is busy. So a client that sends no cookie, or half of
+//! one, delays no other client.
 
 pub(super) mod failure;
+mod limited;
+mod reception;
 mod session;
+mod waiting;
 
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use super::control::{Control, read_exact};
+use super::control::Control;
 use super::error::NetError;
-use super::protocol::{COOKIE_BYTES, Cookie, State};
+use super::protocol::Cookie;
 use super::setup;
+use reception::Reception;
 use session::Session;
 
-/// Time limit for a cookie.
-const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most connections whose cookies are read at once; others are closed.
-const GREETED_MAX: usize = 512;
-/// Interval of checks for the end.
-const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Time limit for a test to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -54,14 +49,22 @@ pub enum Told {
         /// The client.
         client: SocketAddr,
     },
+    /// Further events of a kind that were not told one by one, because there were too many.
+    More {
+        /// Their number, within about a minute.
+        number: u64,
+        /// What they were: "tests gave no result".
+        what: &'static str,
+    },
 }
 
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: Arc<TcpListener>,
-    bind: Option<IpAddr>,
+    bind: IpAddr,
     address: SocketAddr,
+    longest: Duration,
 }
 
 struct Active {
@@ -74,11 +77,12 @@ struct Active {
 /// State shared by the threads of the server.
 struct Desk {
     active: Mutex<Option<Active>>,
-    greeted: AtomicUsize,
     told: Sender<(Told, bool)>,
     cancel: Arc<AtomicBool>,
-    bind: Option<IpAddr>,
+    bind: IpAddr,
     port: u16,
+    /// The longest test that is served.
+    longest: Duration,
 }
 
 impl Desk {
@@ -95,11 +99,12 @@ impl Desk {
 }
 
 impl Server {
-    /// Listens on this address, or on all.
+    /// Listens on this address. [`Ipv4Addr::UNSPECIFIED`](std::net::Ipv4Addr::UNSPECIFIED) stands for all addresses of IPv4, and
+    /// [`Ipv6Addr::UNSPECIFIED`](std::net::Ipv6Addr::UNSPECIFIED) for those of both families. A test lasts `longest` at most.
     ///
     /// # Errors
     /// The port is taken, or the address is not this device's.
-    pub fn bind(bind: Option<IpAddr>, port: u16) -> Result<Server, NetError> {
+    pub fn bind(bind: IpAddr, port: u16, longest: Duration) -> Result<Server, NetError> {
         let listen = || {
             let listener = setup::listen(bind, port)?;
             let address = listener.local_addr()?;
@@ -109,13 +114,10 @@ impl Server {
             io::ErrorKind::AddrInUse => {
                 NetError::Unsuitable(format!("port {port} is taken: another server runs; choose another with --port"))
             }
-            io::ErrorKind::AddrNotAvailable => NetError::Unsuitable(format!(
-                "{} is not an address of this device",
-                bind.map_or_else(String::new, |address| address.to_string())
-            )),
+            io::ErrorKind::AddrNotAvailable => NetError::Unsuitable(format!("{bind} is not an address of this device")),
             _ => NetError::System { doing: "listen", source: error },
         })?;
-        Ok(Server { listener: Arc::new(listener), bind, address })
+        Ok(Server { listener: Arc::new(listener), bind, address, longest })
     }
 
     /// Its address.
@@ -125,144 +127,54 @@ impl Server {
     }
 
     /// Serves until `cancel`, or one test. Returns whether the last test succeeded.
-    ///
-    /// # Errors
-    /// It cannot listen any more.
-    pub fn run(
-        self,
-        is_one_off: bool,
-        cancel: &Arc<AtomicBool>,
-        tell: &mut dyn FnMut(&Told),
-    ) -> Result<bool, NetError> {
+    pub fn run(self, is_one_off: bool, cancel: &Arc<AtomicBool>, tell: &mut dyn FnMut(&Told)) -> bool {
         let (sender, told) = channel();
         let desk = Arc::new(Desk {
             active: Mutex::new(None),
-            greeted: AtomicUsize::new(0),
             told: sender,
             cancel: Arc::clone(cancel),
             bind: self.bind,
             port: self.address.port(),
+            longest: self.longest,
         });
-        let outcome = self.serve(&desk, is_one_off, &told, tell);
+        let mut reception = Reception::new(desk, self.listener);
+        let is_good = reception.serve(is_one_off, &told, tell);
         cancel.store(true, Ordering::Relaxed);
-        let until = Instant::now() + ENDS_WITHIN;
-        while desk.active().is_some() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        told.try_iter().for_each(|(told, _)| tell(&told));
-        outcome
+        reception.end(Instant::now() + ENDS_WITHIN, &told, tell);
+        is_good
     }
-
-    fn serve(
-        &self,
-        desk: &Arc<Desk>,
-        is_one_off: bool,
-        told: &Receiver<(Told, bool)>,
-        tell: &mut dyn FnMut(&Told),
-    ) -> Result<bool, NetError> {
-        let (mut is_good, mut count) = (true, 0);
-        loop {
-            for (told, is_test) in told.try_iter() {
-                tell(&told);
-                if is_test {
-                    is_good = matches!(told, Told::Test { .. });
-                    if is_one_off {
-                        return Ok(is_good);
-                    }
-                }
-            }
-            if desk.cancel.load(Ordering::Relaxed) {
-                return Ok(is_good);
-            }
-            let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOKS_EVERY.subsec_nanos()) };
-            // Accept reports the outcome.
-            let _ = poll(&mut [PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN)], Some(&wait));
-            match self.listener.accept() {
-                Ok((stream, client)) => {
-                    count += 1;
-                    greet(stream, client, count, desk, &self.listener);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The client has gone, or descriptors are exhausted.
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-        }
-    }
-}
-
-/// Reads the cookie on a thread of its own, and handles the connection. `count` is the number of the connection in order of arrival.
-fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, listener: &Arc<TcpListener>) {
-    // Show IPv4 addresses as such.
-    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    // Only this thread adds to it.
-    if desk.greeted.load(Ordering::Relaxed) >= GREETED_MAX {
-        return;
-    }
-    desk.greeted.fetch_add(1, Ordering::Relaxed);
-    let (thread_desk, listener) = (Arc::clone(desk), Arc::clone(listener));
-    let thread = std::thread::Builder::new().name("client".into()).stack_size(512 << 10).spawn(move || {
-        let cookie = read_cookie(&stream);
-        thread_desk.greeted.fetch_sub(1, Ordering::Relaxed);
-        let Some(cookie) = cookie else {
-            return thread_desk.tell(Told::Failed { client, why: "it did not send an iperf3 cookie".into() }, false);
-        };
-        if let Some(streams) = thread_desk.take(&cookie, &stream, client, count) {
-            let session = Control::new(stream, client.to_string())
-                .map(|control| Session::new(control, client, &thread_desk, listener, streams));
-            let outcome = session.as_ref().map_or_else(|_| Err(NetError::Cancelled), Session::run);
-            *thread_desk.active() = None;
-            // For clients the closed connection means that the next test may begin.
-            drop(session);
-            let told = match outcome {
-                Ok(what) => Told::Test { client, what },
-                Err(NetError::Cancelled) => Told::Failed { client, why: "this server was stopped".into() },
-                Err(error) => Told::Failed { client, why: error.to_string() },
-            };
-            thread_desk.tell(told, true);
-        }
-    });
-    if thread.is_err() {
-        desk.greeted.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn read_cookie(stream: &TcpStream) -> Option<Cookie> {
-    // On some systems accepted sockets inherit the listener's mode.
-    stream.set_nonblocking(false).ok()?;
-    let mut bytes = [0; COOKIE_BYTES];
-    read_exact(stream, &mut bytes, Instant::now() + COOKIE_TIMEOUT).ok()?;
-    Cookie::parse(bytes).ok()
 }
 
 impl Desk {
-    /// Handles a connection with this cookie. For a new test, returns the channel of its data connections.
-    fn take(
+    /// Serves a test.
+    fn serve(
         &self,
-        cookie: &Cookie,
-        stream: &TcpStream,
+        stream: TcpStream,
         client: SocketAddr,
-        count: u64,
-    ) -> Option<Receiver<(u64, TcpStream)>> {
-        let mut active = self.active();
-        match &*active {
-            None => {
-                let (streams, arriving) = channel();
-                *active = Some(Active { cookie: cookie.clone(), wants_streams: false, streams });
-                return Some(arriving);
+        listener: Arc<TcpListener>,
+        arriving: Receiver<(u64, TcpStream)>,
+    ) {
+        let session = stream
+            .set_nonblocking(false)
+            .map_err(NetError::system("set up the control connection"))
+            .and_then(|()| Control::new(stream, client.to_string()))
+            .map(|control| Session::new(control, client, self, listener, arriving));
+        let (session, outcome) = match session {
+            Ok(session) => {
+                let outcome = session.run();
+                (Some(session), outcome)
             }
-            Some(test) if test.cookie == *cookie && test.wants_streams => {
-                if let Ok(stream) = stream.try_clone() {
-                    // The test may be over.
-                    let _ = test.streams.send((count, stream));
-                }
-            }
-            Some(_) => {
-                drop(active);
-                deny(stream);
-                self.tell(Told::Busy { client }, false);
-            }
-        }
-        None
+            Err(error) => (None, Err(error)),
+        };
+        *self.active() = None;
+        // For clients the closed connection means that the next test may begin.
+        drop(session);
+        let told = match outcome {
+            Ok(what) => Told::Test { client, what },
+            Err(NetError::Cancelled) => Told::Failed { client, why: "this server was stopped".into() },
+            Err(error) => Told::Failed { client, why: error.to_string() },
+        };
+        self.tell(told, true);
     }
 
     fn want_streams(&self, wants: bool) {
@@ -270,12 +182,4 @@ impl Desk {
             active.wants_streams = wants;
         }
     }
-}
-
-fn deny(stream: &TcpStream) {
-    use std::io::Write;
-    // The client may not wait for the answer.
-    let mut stream = stream;
-    let _ = stream.write_all(&[State::AccessDenied.byte()]);
-    let _ = stream.shutdown(Shutdown::Write);
 }

@@ -28,8 +28,6 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(30);
 /// Time without progress after which the client is considered gone.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A test without time and bytes lasts until its client ends it, at most a day.
-const ENDLESS: Duration = Duration::from_secs(86_400);
 /// Interval of checks for the client while data connections are awaited.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
@@ -69,6 +67,14 @@ impl<'a> Session<'a> {
             Ok(parameters) => parameters,
             Err(error) => return Err(self.refuse(Failure::Parameters, 0, error.to_string())),
         };
+        let (asked, longest) = (time(&parameters), self.desk.longest);
+        if asked > longest {
+            self.fail(Failure::TooLong, 0);
+            let (asked, longest) = (asked.as_secs_f64(), longest.as_secs_f64());
+            return Err(NetError::Unsuitable(format!(
+                "it asked for a test of {asked} s, and the longest allowed here is {longest} s; --longest sets that limit"
+            )));
+        }
         let streams = self.streams(&parameters)?;
         self.control.say(State::TestStart, "beginning")?;
         self.control.say(State::TestRunning, "beginning")?;
@@ -87,10 +93,15 @@ impl<'a> Session<'a> {
 
     /// Refuses the test, with iperf3's error numbers.
     fn refuse(&self, failure: Failure, errno: i32, reason: String) -> NetError {
+        self.fail(failure, errno);
+        self.control.protocol(reason)
+    }
+
+    /// Sends iperf3's error numbers.
+    fn fail(&self, failure: Failure, errno: i32) {
         // The client may be gone; the log has the reason.
         let _ = self.control.say(State::ServerError, "refusing");
         let _ = self.control.write(&failure.numbers(errno), "refusing");
-        self.control.protocol(reason)
     }
 
     fn streams(&self, p: &Parameters) -> Result<Vec<Stream>, NetError> {
@@ -200,21 +211,18 @@ impl<'a> Session<'a> {
 
     /// The transfer: the counts, and whether the client ended it properly.
     fn measure(&self, streams: Vec<Stream>, p: &Parameters) -> Result<(Counted, Result<(), NetError>), NetError> {
-        let omit = Duration::from_secs(p.omit_s.into());
-        let time = Duration::from_secs(p.time_s.into());
+        // Without a time of its own, or with a number of bytes, a test ends at the limit for all tests.
+        let is_timed = p.bytes.is_none() && p.time_s > 0;
+        let longest = self.desk.longest;
         let course = Course {
-            omit,
+            omit: Duration::from_secs(p.omit_s.into()),
             time: None,
             bytes: p.bytes,
             // iperf3 counts received bytes, and waits for more if some were lost.
             stops_at_bytes: p.is_flashmob,
             interval: None,
             silence: SILENCE,
-            limit: match p.bytes {
-                Some(_) => None,
-                None if time.is_zero() => Some(ENDLESS),
-                None => Some(omit + time + GRACE),
-            },
+            limit: Some(if is_timed { time(p) + GRACE } else { longest }),
             is_leading: false,
         };
         let mut traffic = Traffic::start(streams, p, &course)?;
@@ -223,9 +231,11 @@ impl<'a> Session<'a> {
         if let (true, Some(bytes)) = (is_end, p.bytes) {
             traffic.drain(bytes);
         }
-        if let Ending::Cancelled = ending {
-            // Before its data connections break, so that the client knows the reason.
-            let _ = self.control.say(State::ServerTerminate, "ending");
+        // Before its data connections break, so that the client knows the reason.
+        match ending {
+            Ending::Cancelled => drop(self.control.say(State::ServerTerminate, "ending")),
+            Ending::Late if !is_timed => self.fail(Failure::TooLong, 0),
+            _ => {}
         }
         let counted = traffic.stop(&course, &mut |_| {}).end();
         let doing = "data was being transferred";
@@ -234,11 +244,20 @@ impl<'a> Session<'a> {
             Ending::Cancelled => Err(NetError::Cancelled),
             Ending::Said(byte) => Err(self.said(byte)),
             Ending::Silent => Err(self.control.silent(doing, SILENCE)),
-            Ending::Late => Err(self.control.silent("its test was over", GRACE)),
+            Ending::Late if is_timed => Err(self.control.silent("its test was over", GRACE)),
+            Ending::Late => Err(NetError::Unsuitable(format!(
+                "its test was ended after {} s, the longest allowed here; --longest sets that limit",
+                longest.as_secs_f64()
+            ))),
             _ => Err(self.control.closed(doing)),
         };
         Ok((counted, ended))
     }
+}
+
+/// The time that a client asks for, with the omitted time.
+fn time(p: &Parameters) -> Duration {
+    Duration::from_secs(u64::from(p.omit_s) + u64::from(p.time_s))
 }
 
 /// Data connections, or flows, of both directions together.

@@ -20,13 +20,13 @@ const OMIT_MAX: Duration = Duration::from_secs(60);
 /// Measure the network between two devices: TCP, UDP, or requests and replies. Speaks iperf3's protocol: either end
 /// may be iperf3.
 ///
-/// Start it with --server on one device and with --connect on the other. Lists of values run a sweep over all
+/// Start it with --server --bind 0.0.0.0 on one device and with --connect on the other. Lists of values run a sweep over all
 /// combinations. Besides throughput it reports TCP statistics (from both ends if both are flashmob): retransmissions,
 /// windows, round-trip times, packets.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("role").required(true).args(["server", "connect", "rtt"]), after_help = "\
 Examples:
-  flashmob bench net --server                                          # or iperf3 -s
+  flashmob bench net --server --bind 0.0.0.0                           # or iperf3 -s
   flashmob bench net --connect 192.168.1.20
   flashmob bench net -c 192.168.1.20 --direction up,down -P 1,4 --repeat 3 --save net.json
   flashmob bench net -c 192.168.1.20 -C reno,cubic,bbr --window 64K,1M
@@ -46,12 +46,17 @@ pub struct NetArgs {
     /// Port of the server.
     #[arg(short, long, default_value_t = PORT, value_name = "PORT")]
     pub port: u16,
-    /// Local address to listen on, or to connect from.
+    /// Address to listen on, or to connect from. --server without it listens on 127.0.0.1, for clients on this device only;
+    /// 0.0.0.0 stands for all addresses, :: for those of IPv6 as well.
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
     /// With --server: exit after one test.
     #[arg(short = '1', long, conflicts_with = "connect")]
     pub one_off: bool,
+    /// With --server: longest test; longer ones are refused, or ended at that time if they are limited by bytes.
+    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = time, conflicts_with = "connect")]
+    #[cfg_attr(target_os = "linux", arg(conflicts_with = "rtt"))]
+    pub longest: Duration,
     /// What is sent.
     #[command(flatten)]
     pub load: LoadArgs,

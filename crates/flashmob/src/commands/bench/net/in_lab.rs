@@ -20,6 +20,8 @@ const RECEIVE_MIN_BYTES: u64 = 4_096;
 const RECEIVE_DEFAULT_BYTES: u64 = 131_072;
 /// The server's address in a lab with one node.
 const SERVER: &str = "10.77.0.2";
+/// The server's options: only this lab's host reaches it, and the client decides how long a test is.
+const SERVE_OPTIONS: &str = "--server --bind 0.0.0.0 --longest 24h";
 
 /// Sets the host's receive maximum if there is one, then runs the command. Its arguments are the three values (or nothing) and the
 /// command.
@@ -96,7 +98,7 @@ impl LabPath {
         capture: Option<&Capture>,
     ) -> Vec<String> {
         let program = quoted(&program.display().to_string());
-        let serve = format!("{program} --quiet bench net --server");
+        let serve = format!("{program} --quiet bench net {SERVE_OPTIONS}");
         let mut script = String::from(CLIENTS);
         if let Some(capture) = capture {
             let (seconds, label) = (capture.seconds, quoted(&capture.label));
@@ -251,7 +253,10 @@ mod tests {
         let arguments = path().arguments(Path::new("/bin/flashmob"), &[vec!["--udp".into()]], &save, None);
         let node = &arguments[arguments.iter().position(|a| a == "--node-command").unwrap() + 1];
         let client = arguments.last().unwrap();
-        assert!(node.contains("sh '' '' '' '/bin/flashmob' --quiet bench net --server"), "{node}");
+        assert!(
+            node.contains("sh '' '' '' '/bin/flashmob' --quiet bench net --server --bind 0.0.0.0 --longest 24h"),
+            "{node}"
+        );
         assert!(client.contains("sh 4096 24576 24576 sh -c "), "{client}");
         assert!(client.contains("--udp") && client.contains("/tmp/x y.json"), "{client}");
     }

@@ -33,6 +33,8 @@ fn options_are_those_that_iperf3s_users_know() {
     assert_eq!((point.direction, point.streams, point.window_bytes), (Direction::Down, 2, Some(65_536)));
     assert_eq!((point.congestion.as_deref(), point.block_bytes), (Some("cubic"), 131_072));
     assert!(parse("-s -1 -p 0").unwrap().one_off);
+    let longest = |line: &str| parse(line).unwrap().longest.as_secs();
+    assert_eq!((longest("-s"), longest("-s --longest 2"), longest("-s --longest 24h")), (300, 2, 86_400));
     for wrong in [
         "",
         "-s -c host",
@@ -43,6 +45,10 @@ fn options_are_those_that_iperf3s_users_know() {
         "-c host -P 129",
         "-c host -O 61",
         "-c host -1",
+        "-c host --longest 5m",
+        "--rtt 1 --longest 5m",
+        "-s --longest 0",
+        "-s --longest 24h1s",
         "-c host --messages 1:1",
         "-c host --messages 0:1:1",
         "-c host --messages 1:1:65537",

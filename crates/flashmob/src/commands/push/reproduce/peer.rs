@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -15,6 +16,8 @@ use super::super::session::Session;
 const INTERFACES: [&str; 4] = ["wlan", "swlan", "mlan", "eth"];
 /// Any port: nothing is sent.
 const PORT: u16 = 9;
+/// Longest test that is served: P4's tests take a few seconds.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A server in the background; ends when dropped.
 pub struct Server {
@@ -26,14 +29,12 @@ pub struct Server {
 impl Server {
     /// Starts it at this address of this machine.
     pub fn start(address: IpAddr) -> anyhow::Result<Server> {
-        let server = flashmob_bench::net::Server::bind(Some(address), 0)
+        let server = flashmob_bench::net::Server::bind(address, 0, LONGEST)
             .with_context(|| format!("cannot serve at {address} for P4; give another --address, or leave it out"))?;
         let (address, cancel) = (server.address(), Arc::new(AtomicBool::new(false)));
         let stop = Arc::clone(&cancel);
         let serve = move || {
-            if let Err(error) = server.run(false, &stop, &mut |told| log::debug!("{told:?}")) {
-                log::error!("the server for P4 ended: {error}");
-            }
+            server.run(false, &stop, &mut |told| log::debug!("{told:?}"));
         };
         let thread = std::thread::Builder::new().name("p4 server".into()).spawn(serve)?;
         Ok(Server { address, cancel, thread: Some(thread) })
