@@ -10,7 +10,8 @@ pub const READ_BYTES: usize = 4096;
 
 /// Who is counted as one: an IPv4 address, or the first 64 bits of an IPv6 address, as each device may use all of the others. Peers without an
 /// address (unix sockets) count as one.
-fn origin(address: Option<IpAddr>) -> Option<IpAddr> {
+#[must_use]
+pub fn origin(address: Option<IpAddr>) -> Option<IpAddr> {
     match address?.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();

@@ -10,6 +10,7 @@ pub mod config;
 pub mod device;
 pub mod discovery;
 pub mod gateway;
+pub mod keys;
 pub mod net;
 pub mod node;
 pub mod status;

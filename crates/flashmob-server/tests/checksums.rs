@@ -40,6 +40,8 @@ fn open(data: &Path, forget: bool) -> Bed {
         forget,
         memory_bytes: 16 * MIB,
         links_max: 8,
+        cluster: None,
+        repin: false,
         order: IssueOrder::Sorted,
     };
     let clock = Clock::start();

@@ -4,8 +4,20 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 11] =
-    ["android", "net", "store", "device", "status", "config", "node", "gateway", "discovery", "admin", "volume"];
+const LAYERS: [&str; 12] = [
+    "android",
+    "net",
+    "store",
+    "keys",
+    "device",
+    "status",
+    "config",
+    "node",
+    "gateway",
+    "discovery",
+    "admin",
+    "volume",
+];
 /// All crates of this workspace that a device needs beside this one.
 const CRATES_BELOW: [&str; 5] =
     ["flashmob-core", "flashmob-host", "flashmob-path", "flashmob-results", "flashmob-text"];

@@ -28,11 +28,23 @@ impl Gateway {
         self.links[id].rx_wanted
     }
 
+    /// The shell has connected a link, and the other end has proven to serve this extent.
+    pub fn link_proven(&mut self, now: Time, id: LinkId, extent_id: [u8; 16]) {
+        self.link_connected(now, id);
+        self.links[id].proven = Some(extent_id);
+    }
+
+    /// The other end of a link that is being connected is not what it should be, so that early attempts are useless.
+    pub fn link_refused(&mut self, now: Time, id: LinkId, text: String) {
+        self.refuse_node(now, id, text);
+    }
+
     /// The shell has connected a link.
     pub fn link_connected(&mut self, now: Time, id: LinkId) {
         if !matches!(self.links[id].state, State::Connecting(_)) {
             return;
         }
+        self.links[id].proven = None;
         let node = &self.nodes[self.links[id].node];
         let volume = &self.volumes[node.volume];
         let link = &mut self.links[id];

@@ -65,6 +65,12 @@ impl Gateway {
         let number = self.links[id].node;
         let node = &mut self.nodes[number];
         let volume = &mut self.volumes[node.volume];
+        if let Some(proven) = self.links[id].proven.filter(|proven| *proven != welcome.extent_id) {
+            let [proven, said] = [proven, welcome.extent_id].map(u128::from_be_bytes);
+            return Err(format!(
+                "it says that it serves extent {said:032x}, and its key is that of extent {proven:032x}"
+            ));
+        }
         let expected = volume.sizes_bytes[node.extent as usize];
         if let Some(expected) = expected.filter(|&e| e != welcome.size_bytes) {
             return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
@@ -152,7 +158,7 @@ impl Gateway {
     }
 
     /// Refuses a node that is the wrong one; further attempts follow from time to time.
-    fn refuse_node(&mut self, now: Time, id: LinkId, text: String) {
+    pub(super) fn refuse_node(&mut self, now: Time, id: LinkId, text: String) {
         let node = &mut self.nodes[self.links[id].node];
         let is_news = node.refusal.as_ref() != Some(&text);
         node.refusal = Some(text.clone());

@@ -166,12 +166,7 @@ impl Node {
         // Before the hello's own charge is accepted.
         let remembered = hello.charge.and_then(|_| remembered(hello.seen, &host.accepted()));
         if let Err((reason, text)) = self.check_hello(&hello, host) {
-            if let Some(link) = self.links.get_mut(id.0) {
-                let refuse = Refuse { reason, text: text.clone() };
-                link.out.append(|out| refuse.encode(out));
-            }
-            self.close_link(id, format!("refused: {text}"));
-            return;
+            return self.refuse_link(id, reason, &text);
         }
         let peer = Peer::of(&hello);
         let fenced: Vec<LinkId> = self
@@ -298,6 +293,15 @@ impl Node {
         }
         self.tell_newcomer(self.latest.max(received), id);
         self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });
+    }
+
+    /// Refuses a link before its hello, for a reason that the shell knows.
+    pub fn refuse_link(&mut self, id: LinkId, reason: RefuseReason, text: &str) {
+        if let Some(link) = self.links.get_mut(id.0) {
+            let refuse = Refuse { reason, text: text.to_string() };
+            link.out.append(|out| refuse.encode(out));
+        }
+        self.close_link(id, format!("refused: {text}"));
     }
 
     /// Sends the peer an error about its bytes, and ends the link.

@@ -113,6 +113,8 @@ listed! {
         ShuttingDown = 6,
         /// Another gateway is in charge of the volume, which has copies: one with a larger epoch, or with a later map.
         Deposed = 7,
+        /// It has keys, and the gateway has shown none that let it in.
+        NeedsKeys = 8,
     }
 }
 
@@ -120,7 +122,7 @@ impl RefuseReason {
     /// Whether somebody has to intervene, so that an early retry is useless.
     #[must_use]
     pub fn is_permanent(self) -> bool {
-        matches!(self, RefuseReason::Identity | RefuseReason::Size | RefuseReason::Deposed)
+        matches!(self, RefuseReason::Identity | RefuseReason::Size | RefuseReason::Deposed | RefuseReason::NeedsKeys)
     }
 }
 

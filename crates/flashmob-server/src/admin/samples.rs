@@ -6,8 +6,8 @@ use flashmob_core::gateway::{GatewayCounters, LinkCounters, SampleCounters};
 use flashmob_core::node::NodeCounters;
 
 use crate::status::report::{
-    ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathLimit,
-    PathReport, PauseReport, Report, StageReport, SumsReport, TcpReport, TraceCounters, VolumeReport,
+    ConditionReport, GatewayReport, KeysReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
+    PathLimit, PathReport, PauseReport, Report, StageReport, SumsReport, TcpReport, TraceCounters, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
@@ -205,6 +205,7 @@ pub fn gateway() -> Report {
                     untold: 2,
                 },
             },
+            keys: None,
             volumes: vec![volume],
         }),
         ..report(&["queued", "batched", "sent", "replied", "total"])
@@ -218,6 +219,7 @@ pub fn node() -> Report {
             extent_id: "00112233445566778899aabbccddeeff".to_string(),
             path: "/data/extent".to_string(),
             size_bytes: 10 << 30,
+            keys: Some(KeysReport { cluster: "4f".repeat(32), generation: 3 }),
             no_io: false,
             model: None,
             condition: condition(),

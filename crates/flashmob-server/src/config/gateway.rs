@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-use super::address::{parse_ip_address, parse_listen};
+use super::address::{parse_ip_address, parse_listen, tidy};
 use super::limits::{
     ADMIN_PORT, BUSY_POLL_US, CONNECTIONS, HOST_BYTES_MAX, MEMORY, NAME_BYTES_MAX, NBD_PORT, TRACE_ONE_IN,
 };
@@ -74,6 +74,7 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     Config {
         admin: read_admin(top, &listen),
         admin_hosts: read_admin_hosts(top),
+        keys: read_keys(top, reader.base_dir),
         listen,
         connections: top.get("connections", &CONNECTIONS).0 as usize,
         busy_poll_us: top.get("busy_poll_us", &BUSY_POLL_US).0,
@@ -132,6 +133,20 @@ fn read_admin_hosts(top: &Section<'_>) -> Vec<String> {
         }
     }
     names
+}
+
+/// The folder with the cluster's keys.
+fn read_keys(top: &Section<'_>, base_dir: &Path) -> Option<PathBuf> {
+    let (text, _) = top.text("keys")?;
+    let help = if text.starts_with('~') {
+        "write the full path: only a shell expands ~"
+    } else if text.is_empty() || text.contains('\0') {
+        "write the path of the folder that `flashmob key init` made; a relative path starts at the folder of this configuration"
+    } else {
+        return Some(tidy(&base_dir.join(text)));
+    };
+    top.wrong("keys", format!("`keys` is {}, which is not the path of a folder", quoted(text)), help);
+    None
 }
 
 fn read_admin(top: &Section<'_>, listen: &[Listen]) -> Option<SocketAddr> {

@@ -27,6 +27,7 @@ pub(super) const TOP: Schema = Schema {
         "listen",
         "admin",
         "admin_hosts",
+        "keys",
         "connections",
         "busy_poll_us",
         "trace_one_in",

@@ -20,6 +20,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// Public names by which it may be reached; addresses and private names always may.
     pub admin_hosts: Vec<String>,
+    /// The folder with the keys of the cluster, if it has keys.
+    pub keys: Option<PathBuf>,
     /// NBD clients at once.
     pub connections: usize,
     /// Maximum time of busy polling before the loop sleeps, in microseconds; 0: none.

@@ -51,6 +51,7 @@ fn write(config: &Config) -> String {
     lines.line("listen", list(config.listen.iter().map(in_quotes).collect()));
     lines.maybe("admin", config.admin.map(in_quotes));
     lines.line("admin_hosts", list(config.admin_hosts.iter().map(in_quotes).collect()));
+    lines.maybe("keys", config.keys.as_ref().map(|path| in_quotes(path.display())));
     lines.line("connections", config.connections);
     lines.line("busy_poll_us", config.busy_poll_us);
     lines.line("trace_one_in", config.trace_one_in);

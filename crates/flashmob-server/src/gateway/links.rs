@@ -10,6 +10,8 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use super::place::{Place, Turn};
+use crate::keys::GatewayKeys;
+use crate::keys::folder::LINK_PURPOSE;
 use crate::net::report::{PathReport, TcpReport};
 use crate::net::stream::connect;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
@@ -32,6 +34,9 @@ enum Base {
     Resolving(u64),
     Tcp {
         stream: Stream,
+        /// The connection is there; if there are keys, they are being proven.
+        established: bool,
+        /// The gateway may use it.
         connected: bool,
         readiness: Readiness,
         path: Box<PathWatch>,
@@ -55,6 +60,8 @@ pub(super) struct Links {
     answer_to: Sender<(LinkId, u64, io::Result<SocketAddr>)>,
     clock: Clock,
     wake: Wake,
+    /// Without them links are not encrypted.
+    keys: Option<GatewayKeys>,
 }
 
 impl LocalExtents for Links {
@@ -78,11 +85,17 @@ impl Links {
         extents: Vec<Extent>,
         clock: Clock,
         wake: Wake,
+        keys: Option<GatewayKeys>,
     ) -> Links {
         let (answer_to, answers) = channel();
         let bases = (0..count).map(|_| Base::None).collect();
         let turns = vec![Turn::default(); count];
-        Links { bases, turns, places, extents, first_token, questions: 0, answers, answer_to, clock, wake }
+        Links { bases, turns, places, extents, first_token, questions: 0, answers, answer_to, clock, wake, keys }
+    }
+
+    /// The keys of the cluster, if it has keys.
+    pub fn keys(&self) -> Option<&GatewayKeys> {
+        self.keys.as_ref()
     }
 
     /// Begins to connect a link to its node.
@@ -193,7 +206,7 @@ impl Links {
         match dialled {
             Ok(stream) => {
                 let (readiness, path) = (Readiness::default(), Box::default());
-                self.bases[id.0] = Base::Tcp { stream, connected: false, readiness, path };
+                self.bases[id.0] = Base::Tcp { stream, established: false, connected: false, readiness, path };
             }
             Err(error) => self.close(gateway, now, id, &error.to_string()),
         }
@@ -201,15 +214,25 @@ impl Links {
 
     /// Handles an event of a link's socket.
     pub fn note_event(&mut self, gateway: &mut Gateway, now: Time, id: LinkId, event: &mio::event::Event) {
-        let Base::Tcp { stream, connected, readiness, .. } = &mut self.bases[id.0] else { return };
+        let Base::Tcp { stream, established, connected, readiness, .. } = &mut self.bases[id.0] else { return };
         readiness.note(event);
-        if *connected {
+        if *established {
             return;
         }
         match stream.take_error() {
             Ok(None) if stream.is_connected() => {
-                *connected = true;
-                gateway.link_connected(now, id);
+                *established = true;
+                match &self.keys {
+                    None => {
+                        *connected = true;
+                        gateway.link_connected(now, id);
+                    }
+                    Some(keys) => {
+                        if let Err(error) = stream.secure(&keys.end) {
+                            self.close(gateway, now, id, &error.to_string());
+                        }
+                    }
+                }
             }
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => self.close(gateway, now, id, &error.to_string()),
@@ -218,7 +241,9 @@ impl Links {
 
     /// Whether bytes wait that were not yet read.
     pub fn is_any_readable(&self) -> bool {
-        self.bases.iter().any(|b| matches!(b, Base::Tcp { connected: true, readiness, .. } if readiness.is_readable()))
+        self.bases
+            .iter()
+            .any(|b| matches!(b, Base::Tcp { established: true, readiness, .. } if readiness.is_readable()))
     }
 
     /// Whether bytes wait for a node in this process.
@@ -236,8 +261,14 @@ impl Links {
     pub fn read_all(&mut self, gateway: &mut Gateway, now: Time) {
         for index in 0..self.bases.len() {
             let id = LinkId(index);
-            let Base::Tcp { stream, connected: true, readiness, .. } = &mut self.bases[index] else { continue };
+            let Base::Tcp { stream, established: true, connected, readiness, .. } = &mut self.bases[index] else {
+                continue;
+            };
             if !readiness.is_readable() {
+                continue;
+            }
+            if !*connected {
+                self.prove(gateway, now, id);
                 continue;
             }
             let wanted = gateway.link_wanted(id);
@@ -254,6 +285,36 @@ impl Links {
                 Err(error) => self.close(gateway, now, id, &error.to_string()),
             }
         }
+    }
+
+    /// Goes on with the proof of keys. The grant is sent, and the link used, only when the node has proven to be one that is known.
+    fn prove(&mut self, gateway: &mut Gateway, now: Time, id: LinkId) {
+        let Some(keys) = &self.keys else { return };
+        let Base::Tcp { stream, connected, readiness, .. } = &mut self.bases[id.0] else { return };
+        match stream.fill(gateway.link_rx(id), 0) {
+            Ok(Filled::More(_)) => {}
+            Ok(Filled::Drained(_)) => readiness.drained(),
+            Ok(Filled::End) => {
+                return self.close(gateway, now, id, "the node closed the link before its keys were proven");
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.bases[id.0] = Base::None;
+                return gateway.link_refused(now, id, error.to_string());
+            }
+            Err(error) => return self.close(gateway, now, id, &error.to_string()),
+        }
+        if !stream.is_secured() {
+            return;
+        }
+        let Some(extent) = stream.peer_spki(LINK_PURPOSE).and_then(|spki| keys.extent_of(spki)) else {
+            self.bases[id.0] = Base::None;
+            return gateway.link_refused(now, id, "the other end has a key that is not known here".to_string());
+        };
+        if let Err(error) = stream.send_first(&keys.grant) {
+            return self.close(gateway, now, id, &error.to_string());
+        }
+        *connected = true;
+        gateway.link_proven(now, id, extent.0);
     }
 
     /// Writes what a link has to send.

@@ -54,6 +54,8 @@ pub(super) fn open_place(
                 store,
                 state_dir: None,
                 forget: false,
+                cluster: None,
+                repin: false,
                 memory_bytes: LOCAL_NODE_MEMORY_BYTES,
                 links_max: volume.links.max(1) + 1,
                 order: IssueOrder::Sorted,

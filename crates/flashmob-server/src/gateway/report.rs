@@ -6,7 +6,7 @@ use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus, Sc
 
 use super::server::GatewayServer;
 use crate::status::report::{
-    ConditionReport, CopiesReport, GatewayReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
+    ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
     TraceCounters, VolumeReport, stage_reports,
 };
 use crate::status::trace::TraceReport;
@@ -37,6 +37,10 @@ impl GatewayServer {
                 requests: status.requests.iter().map(|(op, count)| (op.name().to_string(), *count)).collect(),
                 counters: status.counters,
                 trace: TraceCounters::of(&self.gateway),
+                keys: self.links.keys().map(|keys| KeysReport {
+                    cluster: keys.granted.cluster.to_string(),
+                    generation: keys.granted.generation,
+                }),
                 volumes,
             }),
             ..Report::new(self.clock.uptime(), status.memory_bytes, stage_reports(self.gateway.stages()))

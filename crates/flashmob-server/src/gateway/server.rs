@@ -24,6 +24,7 @@ use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
+use crate::keys::{Folder, GatewayKeys};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -46,6 +47,16 @@ pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The socket buffers of all links together may take this part of the gateway's memory: they belong to the kernel and are not
 /// counted in the budget, but bounded by it.
 const BUFFERS_PART: u64 = 4;
+
+/// The keys of the cluster, if it has keys.
+pub(super) fn load_keys(config: &Config) -> anyhow::Result<Option<GatewayKeys>> {
+    config
+        .keys
+        .as_ref()
+        .map(|path| Folder::at(path).load())
+        .transpose()
+        .context("the keys of the cluster cannot be used")
+}
 
 /// One NBD client's connection.
 #[derive(Debug)]
@@ -163,6 +174,7 @@ impl GatewayServer {
                 places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes)?);
             }
         }
+        let keys = load_keys(config)?;
         let (memory, config_path) = kept.unzip();
         let (maps, copies) = Maps::open(config, config_path, start.take_over, &wake)?;
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
@@ -174,7 +186,7 @@ impl GatewayServer {
         })?;
         gateway.set_sampling(Sampling { one_in: config.trace_one_in, clock_start_ns: clock.start_monotonic_ns() });
         let links_count = gateway.links_count();
-        let links = Links::new(links_count, FIRST_LINK, places, extents, clock, wake.clone());
+        let links = Links::new(links_count, FIRST_LINK, places, extents, clock, wake.clone(), keys);
         let (native_handle, native_calls) = native(wake.clone(), config.volumes.len());
         let (reporter, questions) = reporter(wake.clone());
         let (reporter, trace_questions) = reporter.with_traces();

@@ -69,9 +69,9 @@ impl Listener {
         let stream = match &self.socket {
             Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 configure(&SockRef::from(&stream), options)?;
-                Ok(Stream::Tcp(stream))
+                Ok(Stream::from(stream))
             }),
-            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::from(stream)),
         };
         self.must_retry = stream.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock);
         if let (Err(error), true) = (&stream, self.must_retry) {

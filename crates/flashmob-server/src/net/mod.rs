@@ -9,6 +9,7 @@ pub mod path;
 pub mod patience;
 pub mod report;
 pub mod stream;
+pub mod tls;
 mod turned_away;
 pub mod wake;
 

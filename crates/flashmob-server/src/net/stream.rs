@@ -14,11 +14,12 @@ use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::report::TcpReport;
+use super::tls::{Session, TlsEnd};
 
 /// Maximum bytes read from one socket per turn.
-const READ_BYTES: usize = 256 * 1024;
+pub(super) const READ_BYTES: usize = 256 * 1024;
 /// Most slices in one gathering write.
-const SLICES: usize = 64;
+pub(super) const SLICES: usize = 64;
 
 /// Options of a socket. `None` leaves one to the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,13 +34,55 @@ pub struct SocketOptions {
     pub keepalive: Option<Duration>,
 }
 
-/// A connected, non-blocking socket.
+/// A connected, non-blocking socket, whose bytes may be encrypted.
 #[derive(Debug)]
-pub enum Stream {
-    /// Over TCP.
+pub struct Stream {
+    socket: Socket,
+    session: Option<Box<Session>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Socket {
     Tcp(TcpStream),
-    /// Over a unix socket.
     Unix(UnixStream),
+}
+
+impl Read for Socket {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => s.read(room),
+            Socket::Unix(s) => s.read(room),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => s.write_vectored(slices),
+            Socket::Unix(s) => s.write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(tcp: TcpStream) -> Stream {
+        Stream { socket: Socket::Tcp(tcp), session: None }
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(unix: UnixStream) -> Stream {
+        Stream { socket: Socket::Unix(unix), session: None }
+    }
 }
 
 /// The result of filling a buffer.
@@ -101,13 +144,12 @@ impl Stream {
     }
 
     fn fill_room(&mut self, rx: &mut RxBuf, limit: usize) -> io::Result<Filled> {
+        if let Some(session) = &mut self.session {
+            return session.fill(&mut self.socket, rx, limit);
+        }
         let room = &mut rx.space(limit)[..limit];
         loop {
-            let result = match self {
-                Stream::Tcp(s) => s.read(room),
-                Stream::Unix(s) => s.read(room),
-            };
-            match result {
+            match self.socket.read(room) {
                 Ok(0) => return Ok(Filled::End),
                 Ok(n) => {
                     rx.filled(n);
@@ -123,14 +165,13 @@ impl Stream {
 
     /// Writes what waits in one gathering write. Returns the bytes taken; 0 if the socket takes none now.
     pub fn drain_once(&mut self, out: &OutQueue) -> io::Result<usize> {
+        if let Some(session) = &mut self.session {
+            return session.drain_once(&mut self.socket, out);
+        }
         let mut slices = [IoSlice::new(&[]); SLICES];
         let count = out.fill_slices(&mut slices);
         loop {
-            let result = match self {
-                Stream::Tcp(s) => s.write_vectored(&slices[..count]),
-                Stream::Unix(s) => s.write_vectored(&slices[..count]),
-            };
-            match result {
+            match self.socket.write_vectored(&slices[..count]) {
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -141,37 +182,34 @@ impl Stream {
 
     /// The error that a connection attempt ended with, if any.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        match self {
-            Stream::Tcp(s) => s.take_error(),
-            Stream::Unix(s) => s.take_error(),
+        match &self.socket {
+            Socket::Tcp(s) => s.take_error(),
+            Socket::Unix(s) => s.take_error(),
         }
     }
 
     /// Whether the connection is established.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        match self {
-            Stream::Tcp(s) => s.peer_addr().is_ok(),
-            Stream::Unix(s) => s.peer_addr().is_ok(),
+        match &self.socket {
+            Socket::Tcp(s) => s.peer_addr().is_ok(),
+            Socket::Unix(s) => s.peer_addr().is_ok(),
         }
     }
 
     /// The other end, for messages.
     #[must_use]
     pub fn peer(&self) -> String {
-        match self {
-            Stream::Tcp(s) => s.peer_addr().map_or_else(|_| "a TCP peer".to_string(), |a| a.to_string()),
-            Stream::Unix(_) => "a unix socket".to_string(),
+        match self.tcp() {
+            Some(tcp) => tcp.peer_addr().map_or_else(|_| "a TCP peer".to_string(), |a| a.to_string()),
+            None => "a unix socket".to_string(),
         }
     }
 
     /// The address of the other end; `None` for a unix socket, or if the connection has ended.
     #[must_use]
     pub fn peer_ip(&self) -> Option<IpAddr> {
-        match self {
-            Stream::Tcp(s) => s.peer_addr().ok().map(|addr| addr.ip()),
-            Stream::Unix(_) => None,
-        }
+        self.tcp()?.peer_addr().ok().map(|addr| addr.ip())
     }
 
     /// The kernel's counters of the connection; `None` if it is not TCP.
@@ -183,22 +221,75 @@ impl Stream {
     /// Its descriptor, if it is TCP.
     #[must_use]
     pub fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Stream::Tcp(s) => Some(s.as_fd()),
-            Stream::Unix(_) => None,
+        self.tcp().map(AsFd::as_fd)
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match &self.socket {
+            Socket::Tcp(tcp) => Some(tcp),
+            Socket::Unix(_) => None,
         }
     }
 
+    /// The first byte that waits, which stays; `None` if there is none yet.
+    pub fn peek_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        match self.tcp().map(|tcp| tcp.peek(&mut byte)) {
+            None => Ok(None),
+            Some(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(Ok(_)) => Ok(Some(byte[0])),
+            Some(Err(e)) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Some(Err(e)) => Err(e),
+        }
+    }
+
+    /// Everything from here on is encrypted, in both directions.
+    ///
+    /// # Errors
+    /// The handshake cannot begin, or it is no TCP connection without encryption.
+    pub fn secure(&mut self, end: &TlsEnd) -> io::Result<()> {
+        let mut session = Session::begin(end)?;
+        session.flush(&mut self.socket)?;
+        self.session = Some(Box::new(session));
+        Ok(())
+    }
+
+    /// Whether the other end's key is proven, if there is one: the handshake is over.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.is_secured())
+    }
+
+    /// The other end's key, as a SubjectPublicKeyInfo, if it is proven, and for this purpose.
+    #[must_use]
+    pub fn peer_spki(&self, purpose: &[u8]) -> Option<&[u8]> {
+        self.session.as_ref()?.peer_spki(purpose)
+    }
+
+    /// Sends bytes before those of any queue, once the connection is secured.
+    pub fn send_first(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(session) = &mut self.session else { return Err(io::ErrorKind::InvalidInput.into()) };
+        session.send_first(bytes)
+    }
+
     fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Stream::Tcp(s) => s,
-            Stream::Unix(s) => s,
+        match &mut self.socket {
+            Socket::Tcp(s) => s,
+            Socket::Unix(s) => s,
         }
     }
 
     /// Asks for events under `token`.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.close(&mut self.socket);
+        }
     }
 }
 
@@ -232,7 +323,7 @@ pub fn connect(addr: SocketAddr, options: &SocketOptions) -> io::Result<Stream> 
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
         Err(e) => return Err(e),
     }
-    Ok(Stream::Tcp(TcpStream::from_std(socket.into())))
+    Ok(TcpStream::from_std(socket.into()).into())
 }
 
 /// Sets the options of a TCP socket. Nagle's algorithm is always off: batches are formed above.

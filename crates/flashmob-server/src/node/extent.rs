@@ -14,9 +14,11 @@ use flashmob_core::wire::mirror::Recalled;
 use flashmob_host::place::medium_seq;
 
 use super::sums;
+use crate::keys::key::KeyError;
+use crate::keys::{NodeKeys, PublicKey};
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
-use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
+use crate::store::identity::{AdoptError, ClusterPin, Identity, IdentityError, sidecar_path};
 use crate::store::sums::SumsStatus;
 use crate::store::sync_record::{SyncRecord, runtime_dir};
 use crate::store::{
@@ -32,6 +34,10 @@ pub struct ExtentConfig {
     pub state_dir: Option<PathBuf>,
     /// Forget the volume that the extent belonged to.
     pub forget: bool,
+    /// The cluster that the extent is to belong to, whose gateways have keys.
+    pub cluster: Option<PublicKey>,
+    /// Also if it belongs to another cluster.
+    pub repin: bool,
     /// Limit on the memory that the node holds, in bytes.
     pub memory_bytes: u64,
     /// Most links at once.
@@ -49,6 +55,15 @@ pub enum ExtentError {
     /// The identity beside it cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Its own key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// It belongs to another cluster.
+    #[error(
+        "the extent belongs to cluster {}, not to {}; if that one's key is lost, --repin gives the extent, with its data, to the new cluster",
+        .0.short(), .1.short()
+    )]
+    OtherCluster(PublicKey, PublicKey),
 }
 
 /// An extent that is being served.
@@ -58,6 +73,8 @@ pub struct Extent {
     pub node: Node,
     host: FileHost,
     mirror: Mirror,
+    /// For whom it is served, if the cluster has keys.
+    keys: Option<NodeKeys>,
     done: Vec<flashmob_core::node::StoreDone>,
 }
 
@@ -72,6 +89,26 @@ pub(crate) struct FileHost {
     no_io: bool,
     /// Why its checksums cannot be used, so that it cannot be served to its volume.
     sums_trouble: Option<String>,
+}
+
+/// The keys of an extent, which is given to a cluster first if it is to be.
+fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<NodeKeys>, ExtentError> {
+    let (known, path) = (identity.cluster(), identity.key_path());
+    match (known, config.cluster) {
+        (None, None) => Ok(None),
+        (Some(pin), wanted) if wanted.is_none_or(|wanted| wanted.0 == pin.key) => {
+            Ok(Some(NodeKeys::open(&path, PublicKey(pin.key), false)?))
+        }
+        (Some(pin), Some(wanted)) if !config.repin => Err(ExtentError::OtherCluster(PublicKey(pin.key), wanted)),
+        (known, wanted) => {
+            let Some(cluster) = wanted else { return Ok(None) };
+            // Before the pin: an extent that has one is not served without its key.
+            let keys = NodeKeys::open(&path, cluster, known.is_none())?;
+            identity.pin_cluster(ClusterPin { key: cluster.0, generation: 0 })?;
+            log::info!("{}: given to cluster {}", identity.path().display(), cluster.short());
+            Ok(Some(keys))
+        }
+    }
 }
 
 impl Extent {
@@ -101,6 +138,7 @@ impl Extent {
                 log::warn!("the mirror of the map of what was forgotten cannot be removed: {error}");
             }
         }
+        let keys = open_keys(&mut identity, config)?;
         let record = SyncRecord::load(boot_id(path), sync_places(&identity));
         let sums_path = identity.sums().map(|_| identity.sums_path());
         store.begin(record, sums_path.as_deref())?;
@@ -128,7 +166,27 @@ impl Extent {
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         let no_io = config.store.no_io;
         let host = FileHost { store, identity, clock, has_fast_reads, no_io, sums_trouble };
-        Ok(Extent { node, host, mirror, done: Vec::new() })
+        Ok(Extent { node, host, mirror, keys, done: Vec::new() })
+    }
+
+    /// The keys without which nobody is let in; `None` if everybody is.
+    #[must_use]
+    pub fn keys(&self) -> Option<&NodeKeys> {
+        self.keys.as_ref()
+    }
+
+    /// The latest generation of grants that it has seen.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.host.identity.cluster().map_or(0, |pin| pin.generation)
+    }
+
+    /// Records a later generation, on the flash when this returns.
+    pub fn raise_generation(&mut self, generation: u64) -> Result<(), IdentityError> {
+        match self.host.identity.cluster() {
+            Some(pin) => self.host.identity.pin_cluster(ClusterPin { generation, ..pin }),
+            None => Ok(()),
+        }
     }
 
     /// Decodes what was received on a link.

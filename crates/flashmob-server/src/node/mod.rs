@@ -1,5 +1,6 @@
 //! The node process: an extent, and the event loop that serves it to gateways.
 
+mod admit;
 mod extent;
 mod report;
 mod server;

@@ -2,7 +2,8 @@
 
 use super::server::{Conn, NodeServer};
 use crate::status::report::{
-    ConditionReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, SumsReport, stage_reports,
+    ConditionReport, KeysReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, SumsReport,
+    stage_reports,
 };
 use crate::store::PlaceInVolume;
 
@@ -52,6 +53,10 @@ impl NodeServer {
                 extent_id: identity.extent_id().to_string(),
                 path: store.path.display().to_string(),
                 size_bytes: identity.size_bytes(),
+                keys: self
+                    .extent
+                    .keys()
+                    .map(|keys| KeysReport { cluster: keys.cluster.to_string(), generation: self.extent.generation() }),
                 no_io: store.no_io,
                 model,
                 condition,

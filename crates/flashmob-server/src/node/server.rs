@@ -14,6 +14,7 @@ use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
 use crate::device::{DeviceOptions, DeviceWatch};
+use crate::keys::{Door, Doorman};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -57,12 +58,31 @@ pub struct NodeOptions {
 #[derive(Debug)]
 pub(super) struct Conn {
     pub stream: Stream,
-    link: LinkId,
-    readiness: Readiness,
+    pub link: LinkId,
+    pub readiness: Readiness,
     opened: Instant,
+    /// Where it waits until it has shown its keys, if it has to.
+    pub door: Option<Door>,
+    /// When its handshake may begin, if too many others have lately.
+    pub waits_until: Option<Instant>,
+    /// That of its grant.
+    pub generation: u64,
     /// Close when everything is written, at the latest then.
     closing: Option<Instant>,
     pub path: PathWatch,
+}
+
+impl Conn {
+    /// Whether there may be bytes that may be read.
+    fn is_due(&self) -> bool {
+        self.readiness.is_readable() && self.waits_until.is_none_or(|at| Instant::now() >= at)
+    }
+
+    pub fn note(&mut self, filled: Filled) {
+        if matches!(filled, Filled::Drained(_)) {
+            self.readiness.drained();
+        }
+    }
 }
 
 /// A node, ready to run.
@@ -85,7 +105,8 @@ pub struct NodeServer {
     tell_again: Option<Time>,
     /// When a gateway last linked.
     last_linked: Option<Instant>,
-    turned_away: TurnedAway,
+    pub(super) turned_away: TurnedAway,
+    pub(super) doorman: Doorman,
 }
 
 impl NodeServer {
@@ -123,6 +144,7 @@ impl NodeServer {
             tell_again: None,
             last_linked: None,
             turned_away: TurnedAway::default(),
+            doorman: Doorman::default(),
         })
     }
 
@@ -164,7 +186,7 @@ impl NodeServer {
         let mut drain_until: Option<Instant> = None;
         loop {
             let busy = self.extent.node.wants_turn()
-                || self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
+                || self.conns.iter().any(|(_, c)| c.is_due() && self.extent.node.wants_bytes(c.link));
             let busy = busy && drain_until.is_none();
             let closing = self.listener.must_retry() || self.conns.iter().any(|(_, c)| c.closing.is_some());
             let timeout = match (busy, closing || drain_until.is_some()) {
@@ -175,7 +197,7 @@ impl NodeServer {
             };
             let due = self.extent.node.next_timeout().into_iter().chain(self.tell_again).min();
             let due = due.map(|at| self.clock.until(at));
-            let timeout = timeout.into_iter().chain(due).chain(self.turned_away.due_in()).min();
+            let timeout = timeout.into_iter().chain(due).chain(self.turned_away.due_in()).chain(self.door_due()).min();
             match self.poll.poll(&mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
                 _ => {}
@@ -208,6 +230,13 @@ impl NodeServer {
                 }
             }
         }
+    }
+
+    /// When the next handshake may begin that has to wait.
+    fn door_due(&self) -> Option<Duration> {
+        self.extent.keys()?;
+        let waits = self.conns.iter().filter_map(|(_, conn)| conn.waits_until).min()?;
+        Some(waits.saturating_duration_since(Instant::now()))
     }
 
     /// Sends the condition of the device to gateways when it has changed; later to those for which it is too early.
@@ -254,7 +283,9 @@ impl NodeServer {
         }
         let link = self.extent.node.link_opened();
         let (readiness, opened, path) = (Readiness::unknown(), Instant::now(), PathWatch::default());
-        entry.insert(Conn { stream, link, readiness, opened, closing: None, path });
+        let door = self.extent.keys().map(|_| Door::default());
+        let (waits_until, generation, closing) = (None, 0, None);
+        entry.insert(Conn { stream, link, readiness, opened, door, waits_until, generation, closing, path });
     }
 
     /// Whether there is room for a newcomer, for which one without a hello may be dropped.
@@ -273,9 +304,13 @@ impl NodeServer {
     /// Reads once from every connection that has bytes and whose link may take them.
     fn read_all(&mut self) {
         let now = self.clock.now();
-        let mut ended = Vec::new();
+        let (mut ended, mut at_door) = (Vec::new(), Vec::new());
         for (key, conn) in &mut self.conns {
-            if !conn.readiness.is_readable() || !self.extent.node.wants_bytes(conn.link) {
+            if !conn.is_due() || !self.extent.node.wants_bytes(conn.link) {
+                continue;
+            }
+            if conn.door.is_some() {
+                at_door.push(key);
                 continue;
             }
             let is_greeted = self.extent.node.is_greeted(conn.link);
@@ -292,6 +327,9 @@ impl NodeServer {
         }
         for (key, reason, is_wanted) in ended {
             self.lose(key, &reason, is_wanted);
+        }
+        for key in at_door {
+            self.step_door(now, key);
         }
     }
 
@@ -383,7 +421,7 @@ impl NodeServer {
     }
 
     /// Handles a lost connection; unless the gateway closed it, the network may be down.
-    fn lose(&mut self, key: usize, reason: &str, is_wanted: bool) {
+    pub(super) fn lose(&mut self, key: usize, reason: &str, is_wanted: bool) {
         let was_greeted = self.conns.get(key).is_some_and(|conn| self.extent.node.is_greeted(conn.link));
         self.remove(key, reason);
         if was_greeted && !is_wanted && self.conns.is_empty() {
@@ -391,7 +429,7 @@ impl NodeServer {
         }
     }
 
-    fn remove(&mut self, key: usize, reason: &str) {
+    pub(super) fn remove(&mut self, key: usize, reason: &str) {
         if let Some(conn) = self.conns.try_remove(key) {
             log::debug!("{}: {reason}", conn.stream.peer());
             self.extent.node.link_closed(conn.link);

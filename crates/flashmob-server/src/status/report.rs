@@ -111,8 +111,20 @@ pub struct GatewayReport {
     /// Outcomes of followed requests.
     #[serde(default)]
     pub trace: TraceCounters,
+    /// Its keys, without which no node is used; absent if the cluster has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeysReport>,
     /// Each volume.
     pub volumes: Vec<VolumeReport>,
+}
+
+/// The keys of a cluster, as one of its devices knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeysReport {
+    /// The cluster's public key: 64 hexadecimal digits.
+    pub cluster: String,
+    /// At a gateway that of its key; at a node the latest that it has seen: it refuses earlier ones.
+    pub generation: u64,
 }
 
 /// One volume.
@@ -263,6 +275,9 @@ pub struct NodeReport {
     pub path: String,
     /// Its size.
     pub size_bytes: u64,
+    /// The keys without which no gateway is let in; absent if all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeysReport>,
     /// It answers without touching its store.
     pub no_io: bool,
     /// The modelled flash whose timing it has; absent without a model.

@@ -22,13 +22,15 @@ use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
-use super::sealed::{read_bounded, replace_file, seal, unseal};
+use super::sealed::{read_bounded, replace_private, seal, unseal};
 use super::stamp::SumsStamp;
 
 /// Default directory of the sidecars of block devices.
 pub const STATE_DIR_DEFAULT: &str = "/var/lib/flashmob";
-/// The newest version of the sidecar's format: with the stamp of checksums, for an extent of a volume with copies.
-pub const FORMAT_VERSION: u32 = 3;
+/// The newest version of the sidecar's format: with the cluster that the extent belongs to, which has keys.
+pub const FORMAT_VERSION: u32 = 4;
+/// The version with the stamp of checksums, for an extent of a volume with copies.
+const FORMAT_VERSION_SUMMED: u32 = 3;
 /// The version with the charge of a gateway, and no checksums yet.
 const FORMAT_VERSION_CHARGED: u32 = 2;
 /// The version without: all other extents have it, so that earlier programs read them.
@@ -76,15 +78,54 @@ struct Record {
     /// Its checksums, if that volume has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sums: Option<SumsStamp>,
+    /// The cluster that it belongs to, if that has keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cluster: Option<ClusterPin>,
+}
+
+/// Whose gateways an extent serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterPin {
+    /// The cluster's public key.
+    #[serde(with = "hex_key")]
+    pub key: [u8; 32],
+    /// The latest generation of grants that it has seen; those of earlier ones are void.
+    pub generation: u64,
+}
+
+/// A key as 64 hexadecimal digits.
+mod hex_key {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(key: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&key.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(from)?;
+        let bad = || D::Error::custom("a key is 64 hexadecimal digits");
+        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| bad());
+        let mut key = [0; 32];
+        for (at, to) in key.iter_mut().enumerate() {
+            *to = byte(at)?;
+        }
+        Ok(key)
+    }
 }
 
 impl Record {
     /// The version that has what is in it.
     fn version_of(&self) -> u32 {
-        match (&self.charge, &self.sums) {
-            (_, Some(_)) => FORMAT_VERSION,
-            (Some(_), None) => FORMAT_VERSION_CHARGED,
-            (None, None) => FORMAT_VERSION_PLAIN,
+        match (&self.cluster, &self.charge, &self.sums) {
+            (Some(_), _, _) => FORMAT_VERSION,
+            (None, _, Some(_)) => FORMAT_VERSION_SUMMED,
+            (None, Some(_), None) => FORMAT_VERSION_CHARGED,
+            (None, None, None) => FORMAT_VERSION_PLAIN,
         }
     }
 }
@@ -210,8 +251,8 @@ impl Identity {
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
         let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
-        let record =
-            Record { version, extent_id, size_bytes, adopted: None, charge: None, accepted: Vec::new(), sums: None };
+        let (adopted, charge, accepted, sums, cluster) = (None, None, Vec::new(), None, None);
+        let record = Record { version, extent_id, size_bytes, adopted, charge, accepted, sums, cluster };
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
@@ -277,6 +318,24 @@ impl Identity {
         let (adopted, accepted) = (self.record.adopted.clone(), self.record.accepted.clone());
         let record = Record { sums: Some(stamp), adopted, accepted, ..self.record };
         self.replace(record)
+    }
+
+    /// The cluster that it belongs to, if that has keys.
+    #[must_use]
+    pub fn cluster(&self) -> Option<ClusterPin> {
+        self.record.cluster
+    }
+
+    /// Records the cluster that it belongs to, or a later generation of its grants; on the flash when this returns.
+    pub fn pin_cluster(&mut self, pin: ClusterPin) -> Result<(), IdentityError> {
+        let (adopted, accepted) = (self.record.adopted.clone(), self.record.accepted.clone());
+        self.replace(Record { cluster: Some(pin), adopted, accepted, ..self.record })
+    }
+
+    /// The path of the node's own key: beside the sidecar.
+    #[must_use]
+    pub fn key_path(&self) -> PathBuf {
+        self.path.with_extension("key")
     }
 
     /// The path of the file with the checksums of the extent: beside the sidecar.
@@ -473,5 +532,5 @@ fn encode(path: &Path, record: &Record) -> Result<String, IdentityError> {
 /// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
 fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
     let text = encode(path, record)?;
-    replace_file(path, &text).map_err(|e| failed("write", path, e))
+    replace_private(path, &text).map_err(|e| failed("write", path, e))
 }

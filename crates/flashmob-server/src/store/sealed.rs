@@ -32,14 +32,14 @@ pub(super) fn unseal(bytes: &[u8]) -> Result<&str, &'static str> {
 }
 
 /// Reads a file up to one byte more than it may have.
-pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Writes a file atomically: after a power cut it is the old or the new one, and the new one once this returns.
-pub(super) fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn replace_private(path: &Path, text: &str) -> io::Result<()> {
     put_file(path, text.as_bytes())?;
     sync_parent(path)
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::completions::lock;
 use super::extent_id::ExtentId;
-use super::sealed::{read_bounded, replace_file, seal, unseal};
+use super::sealed::{read_bounded, replace_private, seal, unseal};
 
 const FORMAT_VERSION: u32 = 1;
 /// Maximum size of a record, in bytes: several times what one has.
@@ -112,7 +112,7 @@ impl SyncRecord {
         let results: Vec<String> = self
             .places
             .iter()
-            .filter_map(|place| replace_file(place, &text).err().map(|e| format!("{}: {e}", place.display())))
+            .filter_map(|place| replace_private(place, &text).err().map(|e| format!("{}: {e}", place.display())))
             .collect();
         if results.len() < self.places.len() { Ok(()) } else { Err(results.join("; ")) }
     }

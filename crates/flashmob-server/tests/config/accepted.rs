@@ -27,6 +27,7 @@ fn what_is_left_out_has_its_default() {
         listen: vec![Listen::Tcp(address("127.0.0.1:10809"))],
         admin: None,
         admin_hosts: vec![],
+        keys: None,
         connections: 64,
         busy_poll_us: 100,
         trace_one_in: 1000,
@@ -61,6 +62,7 @@ fn every_key_is_read() {
 listen = ["127.0.0.1:10809", "[::1]", "unix:/run/flashmob/nbd.sock"]
 admin = "127.0.0.1:10810"
 admin_hosts = ["gateway.example.org", "g"]
+keys = "cluster.keys/"
 connections = 8
 busy_poll_us = 0
 trace_one_in = 50
@@ -120,6 +122,7 @@ path = "/dev/disk/by-id/flash"
     );
     assert_eq!(config.admin, Some(address("127.0.0.1:10810")));
     assert_eq!(config.admin_hosts, ["gateway.example.org", "g"]);
+    assert_eq!(config.keys.as_deref(), Some(std::path::Path::new("/etc/flashmob/cluster.keys")));
     assert_eq!((config.connections, config.busy_poll_us, config.memory_bytes), (8, 0, 256 * MIB));
     assert_eq!(config.trace_one_in, 50);
     assert_eq!(config.name.as_deref(), Some("gateway-of-alice"));

@@ -132,7 +132,7 @@ fn config() -> impl Strategy<Value = Config> {
     ];
     (
         vec(listen, 1..4),
-        (option::of((ip(), any::<u16>())), vec("[a-z0-9.-]{1,20}", 0..3)),
+        (option::of((ip(), any::<u16>())), vec("[a-z0-9.-]{1,20}", 0..3), option::of("/[a-zé ]{1,8}")),
         1usize..=1024,
         (0u64..=1000, 0u64..=1_000_000_000),
         40u64 << 20..=1 << 40,
@@ -140,12 +140,21 @@ fn config() -> impl Strategy<Value = Config> {
         vec(volumes(), 1..4),
     )
         .prop_map(
-            |(listen, (admin, admin_hosts), connections, (busy_poll_us, trace_one_in), memory_bytes, name, volumes)| {
+            |(
+                listen,
+                (admin, admin_hosts, keys),
+                connections,
+                (busy_poll_us, trace_one_in),
+                memory_bytes,
+                name,
+                volumes,
+            )| {
                 let admin = admin.map(|(ip, port)| SocketAddr::new(ip, port.max(100)));
                 let mut config = Config {
                     listen,
                     admin,
                     admin_hosts,
+                    keys: keys.map(PathBuf::from),
                     connections,
                     busy_poll_us,
                     trace_one_in,

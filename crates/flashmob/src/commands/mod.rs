@@ -25,6 +25,7 @@ mod discover;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod gateway;
+mod key;
 #[cfg(target_os = "linux")]
 mod lab;
 mod log_lines;
@@ -111,6 +112,8 @@ enum Command {
     Node(Box<node::NodeArgs>),
     /// Present volumes over nodes to NBD clients.
     Gateway(gateway::GatewayArgs),
+    /// Give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
+    Key(key::KeyArgs),
     /// List nodes on the network, and write a gateway configuration.
     Discover(discover::DiscoverArgs),
     /// Show the status of a running gateway or node.
@@ -161,6 +164,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Node(args) => node::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Key(args) => key::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Discover(args) => discover::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Volume(args) => volume::run(&args).map(|()| ExitCode::SUCCESS),

@@ -17,6 +17,7 @@ use flashmob_server::admin;
 use flashmob_server::admin::http::Hosts;
 use flashmob_server::android;
 use flashmob_server::discovery::announcer::Announcer;
+use flashmob_server::keys::PublicKey;
 use flashmob_server::net::Sizing;
 use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
 use flashmob_server::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
@@ -101,6 +102,13 @@ pub struct NodeArgs {
     /// Forget the volume that the extent belongs to, so that another can take it. The old volume loses this data.
     #[arg(long)]
     forget: bool,
+    /// Public key of the cluster whose gateways are let in, as `flashmob key show` prints it; all others are refused from then
+    /// on, also without this option. Only for nodes of a gateway with `keys` in its configuration.
+    #[arg(long, value_name = "KEY")]
+    cluster: Option<PublicKey>,
+    /// Give the extent, with its data, to that cluster although it belongs to another one.
+    #[arg(long, requires = "cluster")]
+    repin: bool,
     #[command(flatten)]
     finding: finding::FindingArgs,
 }
@@ -149,6 +157,8 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         store,
         state_dir: args.state_dir,
         forget: args.forget,
+        cluster: args.cluster,
+        repin: args.repin,
         memory_bytes,
         links_max: args.links as usize,
         order: args.order.into(),
@@ -170,7 +180,15 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
-    warn_if_open(args.listen);
+    match server.extent().keys() {
+        Some(keys) => log::info!(
+            "only gateways of cluster {} are let in; this node's key: flashmob key pin CONFIG.toml {} {}",
+            keys.cluster.short(),
+            identity.extent_id(),
+            keys.public
+        ),
+        None => warn_if_open(args.listen),
+    }
     log::info!("ready, listening on {}", server.local_addr()?);
     let announcer = finding::start(args.finding, &server)?;
     let told = android::tell_forbidden_calls(0);
@@ -186,7 +204,7 @@ fn warn_if_open(listen: SocketAddr) {
         log::info!("only this machine can connect; use --listen ADDR:PORT to accept others");
     } else {
         log::warn!(
-            "anyone who can reach {listen} can read and write the whole extent: there is no authentication yet, use a network you trust"
+            "anyone who can reach {listen} can read and write the whole extent: give the cluster keys (flashmob key init), or use a network you trust"
         );
     }
 }

@@ -150,6 +150,8 @@ pub struct Link {
     pub greeted: Time,
     /// Of a volume with copies: what the hello asks the extent to remember, and what it is known to remember already.
     pub charged: Option<Charged>,
+    /// The extent that the other end has proven to serve, where there are keys.
+    pub proven: Option<[u8; 16]>,
     pub is_dirty: bool,
     pub counters: LinkCounters,
 }

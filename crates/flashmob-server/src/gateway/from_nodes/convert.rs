@@ -44,7 +44,7 @@ impl Conversion {
         }
         let path = map_path(config_path, volume);
         look_at_map(&path)?;
-        let told = ask_all(volume);
+        let told = ask_all(config, volume)?;
         let away: Vec<String> = volume
             .nodes
             .iter()

@@ -6,6 +6,7 @@ pub mod recover;
 
 use anyhow::{Context, bail};
 
+use super::server::load_keys;
 use crate::config::{Config, VolumeConfig};
 use recall::{Told, ask};
 
@@ -17,16 +18,19 @@ fn named<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a VolumeConfig>
 }
 
 /// What each node says, or why it says nothing. All are asked at once.
-fn ask_all(volume: &VolumeConfig) -> Vec<Result<Told, String>> {
-    std::thread::scope(|scope| {
-        let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(|| ask(&node.source))).collect();
+fn ask_all(config: &Config, volume: &VolumeConfig) -> anyhow::Result<Vec<Result<Told, String>>> {
+    let keys = load_keys(config)?;
+    let keys = keys.as_ref();
+    let told = std::thread::scope(|scope| {
+        let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(move || ask(&node.source, keys))).collect();
         let told = asked.into_iter().map(|asked| match asked.join() {
             Ok(told) => told.map_err(|error| format!("{error:#}")),
             // It was reported on standard error.
             Err(_) => Err("internal error".to_string()),
         });
         told.collect()
-    })
+    });
+    Ok(told)
 }
 
 /// Refuses nodes that belong elsewhere.

@@ -5,11 +5,16 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use flashmob_core::wire::frame::{Decoded, FrameKind, WireError, decode_frame, error_text};
-use flashmob_core::wire::hello::Charge;
+use flashmob_core::wire::hello::{Charge, Refuse};
 use flashmob_core::wire::mirror::{Recall, Recalled};
 
 use crate::config::NodeSource;
+use crate::keys::GatewayKeys;
+use crate::keys::folder::LINK_PURPOSE;
+use crate::net::tls::WaitingTls;
+use crate::store::ExtentId;
 use crate::store::identity::{Identity, sidecar_path};
 use crate::store::read_mirror;
 
@@ -36,11 +41,27 @@ pub struct Told {
 }
 
 /// Asks a node, or looks at the files of one that is inside the gateway.
-pub fn ask(source: &NodeSource) -> anyhow::Result<Told> {
-    match source {
-        NodeSource::Remote { address } => Ok(recall(&mut connect(address)?)?),
-        NodeSource::Local { path, .. } => look(path),
+pub fn ask(source: &NodeSource, keys: Option<&GatewayKeys>) -> anyhow::Result<Told> {
+    match (source, keys) {
+        (NodeSource::Remote { address }, None) => Ok(recall(&mut connect(address)?)?),
+        (NodeSource::Remote { address }, Some(keys)) => ask_proven(connect(address)?, keys),
+        (NodeSource::Local { path, .. }, _) => look(path),
     }
+}
+
+/// Asks a node that has proven to be one that is known.
+fn ask_proven(stream: TcpStream, keys: &GatewayKeys) -> anyhow::Result<Told> {
+    let mut stream = WaitingTls::connect(&keys.end, stream)?;
+    let proven = stream.peer_spki(LINK_PURPOSE).and_then(|spki| keys.extent_of(spki));
+    let proven = proven.context("the other end has a key that is not known here")?;
+    stream.write_all(&keys.grant)?;
+    let told = recall(&mut stream)?;
+    anyhow::ensure!(
+        told.extent_id == proven.0,
+        "it says that it serves extent {}, and its key is that of extent {proven}",
+        ExtentId(told.extent_id)
+    );
+    Ok(told)
 }
 
 fn connect(address: &str) -> io::Result<TcpStream> {
@@ -92,6 +113,10 @@ fn answer(stream: &mut impl Read) -> io::Result<(Recalled, Vec<u8>)> {
                     "the node reports: {}; does it run a version of flashmob that keeps mirrors?",
                     error_text(frame.meta)
                 ))),
+                FrameKind::Refuse => {
+                    let refuse = Refuse::decode(frame.meta).map_err(invalid)?;
+                    Err(io::Error::other(format!("refused: {}", refuse.text)))
+                }
                 _ => Err(invalid(WireError::Malformed("order of frames"))),
             };
         }

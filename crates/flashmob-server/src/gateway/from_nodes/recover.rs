@@ -48,7 +48,7 @@ impl Recovery {
              the volume's map, move it away",
             path.display()
         );
-        let told = ask_all(volume);
+        let told = ask_all(config, volume)?;
         check_places(volume, &told)?;
         let known: Vec<&Told> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
         let of_nodes: Vec<Found<'_>> = known

@@ -229,9 +229,9 @@ fn charges_that_cannot_be_are_refused() {
         assert_ne!(wrong, body);
         assert!(matches!(Identity::parse(&path, &checked(&wrong)), Err(IdentityError::Corrupt { .. })), "{wrong}");
     }
-    let newer = checked(&body.replace("version = 2\n", "version = 4\n"));
+    let newer = checked(&body.replace("version = 2\n", "version = 5\n"));
     let why = Identity::parse(&path, &newer).unwrap_err().to_string();
-    assert!(why.contains("has format version 4, and this program reads up to 3; use a newer flashmob"), "{why}");
+    assert!(why.contains("has format version 5, and this program reads up to 4; use a newer flashmob"), "{why}");
 }
 
 #[test]

@@ -131,9 +131,9 @@ fn write_checked(path: &Path, body: &str) {
 #[test]
 fn a_newer_format_is_refused_by_its_version_whatever_else_it_says() {
     let dir = tempfile::tempdir().unwrap();
-    write_checked(&sidecar(&dir), "version = 4\nwonders = true\n");
+    write_checked(&sidecar(&dir), "version = 5\nwonders = true\n");
     let error = load(&sidecar(&dir)).unwrap_err();
-    assert!(matches!(error, IdentityError::Newer { found: 4, .. }) && error.to_string().contains("newer"), "{error}");
+    assert!(matches!(error, IdentityError::Newer { found: 5, .. }) && error.to_string().contains("newer"), "{error}");
 }
 
 #[test]
@@ -187,4 +187,37 @@ fn the_sidecar_lies_beside_the_real_file() {
     fs::write(&data, b"x").unwrap();
     symlink(&data, &link).unwrap();
     assert_eq!(sidecar_path(&link, Some(Path::new("/elsewhere"))), root.join("data.bin.flashmob"));
+}
+
+#[test]
+fn the_cluster_that_an_extent_belongs_to_stays_whatever_becomes_of_its_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = sidecar(&dir);
+    let mut identity = load(&path).unwrap();
+    assert_eq!(identity.cluster(), None);
+    let pin = ClusterPin { key: [0xa5; 32], generation: 3 };
+    identity.pin_cluster(pin).unwrap();
+    assert_eq!(load(&path).unwrap().cluster(), Some(pin));
+    identity.adopt("v", 0, 1, "linear", None).unwrap();
+    let later = ClusterPin { generation: i64::MAX as u64, ..pin };
+    identity.pin_cluster(later).unwrap();
+    assert_eq!(load(&path).unwrap().place().map(|place| &place.volume_id[..]), Some("v"));
+    identity.forget().unwrap();
+    let again = load(&path).unwrap();
+    assert_eq!((again.cluster(), again.place()), (Some(later), None));
+
+    let text = fs::read_to_string(&path).unwrap();
+    let body = text.rsplit_once("# crc32").unwrap().0;
+    for wrong in [
+        body.replace("version = 4", "version = 1"),
+        body.replace("a5a5a5a5", "a5a5a5"),
+        body.replace("a5a5a5a5", "+5a5a5a5"),
+        body.replace("generation = ", "generation = -"),
+        body.replace("generation", "generations"),
+        body[..body.find("[cluster]").unwrap()].to_string(),
+    ] {
+        assert_ne!(wrong, body);
+        write_checked(&path, &wrong);
+        assert!(matches!(load(&path), Err(IdentityError::Corrupt { .. })), "{wrong}");
+    }
 }

@@ -6,8 +6,8 @@ use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wr
 use super::{devices, paths};
 use crate::commands::volume::left;
 use flashmob_server::status::report::{
-    CopiesReport, GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport,
-    VolumeReport,
+    CopiesReport, GatewayReport, KeysReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport,
+    TcpReport, VolumeReport,
 };
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Table};
@@ -68,16 +68,22 @@ fn memory(report: &Report) -> (&'static str, String) {
     ("memory", format!("{} of {}, peak {}", Bytes(m.used_bytes), Bytes(m.limit_bytes), Bytes(m.peak_bytes)))
 }
 
+fn keys_pair(keys: &KeysReport) -> (&'static str, String) {
+    let short: String = keys.cluster.chars().take(16).collect();
+    ("keys", format!("links are encrypted; cluster {}, generation {}", name(&short), keys.generation))
+}
+
 fn gateway_pairs(g: &GatewayReport, report: &Report) -> Pairs {
     let by_op: Vec<_> = g.requests.iter().map(|(op, n)| format!("{} {}", name(op), count(*n))).collect();
-    vec![
+    let others = [
         ("clients", format!("{}; dropped for protocol errors: {}", g.clients, count(g.counters.client_errors))),
         ("requests", format!("{}; {} in progress", by_op.join(", "), g.in_hand)),
         ("failures", format!("{}, {} of them timeouts", count(g.counters.failures), count(g.counters.timeouts))),
         ("losses", format!("{}; acknowledged writes that a device lost before a flush", count(g.counters.losses))),
         ("nodes", format!("links dropped for protocol errors: {}", count(g.counters.link_errors))),
         memory(report),
-    ]
+    ];
+    g.keys.as_ref().map(keys_pair).into_iter().chain(others).collect()
 }
 
 fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
@@ -114,7 +120,13 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
         ("failures", format!("{} pieces", count(n.counters.failures))),
         memory(report),
     ];
-    first.into_iter().chain(model).chain(devices::pairs(&n.condition)).chain(others).collect()
+    first
+        .into_iter()
+        .chain(n.keys.as_ref().map(keys_pair))
+        .chain(model)
+        .chain(devices::pairs(&n.condition))
+        .chain(others)
+        .collect()
 }
 
 fn model_pair(m: &ModelReport) -> (&'static str, String) {

@@ -1,0 +1,121 @@
+//! A node's door: what a connection has to show before its first frame is decoded.
+//!
+//! The first byte says whether it is TLS. If it is not, the answer is always the same, whatever came. Then both ends prove their keys, and the gateway sends
+//! its grant, which must be signed by the node's cluster, be for the key that was proven, and be of no earlier generation than any the node has seen.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use flashmob_core::buffers::RxBuf;
+
+use super::doorman::Doorman;
+use super::folder::LINK_PURPOSE;
+use super::grant::{GRANT_BYTES, Grant};
+use super::key::PublicKey;
+use super::node::NodeKeys;
+use crate::net::tls::HANDSHAKE_RECORD;
+use crate::net::{Filled, Stream};
+
+/// What every peer without keys is told, and nothing else.
+pub const NEEDS_KEYS: &str = "this node needs keys: see `flashmob key` at the gateway";
+
+/// A connection that is not admitted yet.
+#[derive(Debug, Default)]
+pub struct Door {
+    /// Decrypted: the grant, and what follows.
+    received: RxBuf,
+    is_tls: bool,
+}
+
+/// What became of a connection's bytes.
+#[derive(Debug)]
+pub enum Step {
+    /// More have to come. Whether the socket is drained.
+    More(Filled),
+    /// It has shown a valid grant. With the bytes behind that.
+    Admitted(Grant, RxBuf, Filled),
+    /// It has not; tell it this, and close.
+    Refused(&'static str),
+    /// Too many handshakes have begun lately; again after this time.
+    Wait(Duration),
+}
+
+impl Door {
+    /// Reads once.
+    ///
+    /// # Errors
+    /// The connection failed, or the handshake.
+    pub fn step(
+        &mut self,
+        stream: &mut Stream,
+        keys: &NodeKeys,
+        generation: u64,
+        doorman: &mut Doorman,
+    ) -> io::Result<Step> {
+        if !self.is_tls {
+            match stream.peek_byte()? {
+                None => return Ok(Step::More(Filled::Drained(0))),
+                Some(HANDSHAKE_RECORD) => {
+                    if let Err(wait) = doorman.admit(Instant::now(), stream.peer_ip()) {
+                        return Ok(Step::Wait(wait));
+                    }
+                    stream.secure(&keys.end)?;
+                    self.is_tls = true;
+                }
+                Some(_) => {
+                    // What it sent is thrown away: with bytes unread the connection would be reset before the answer is there.
+                    stream.fill_little(&mut RxBuf::new())?;
+                    return Ok(Step::Refused(NEEDS_KEYS));
+                }
+            }
+        }
+        let filled = stream.fill_little(&mut self.received)?;
+        if filled == Filled::End || !stream.is_secured() || self.received.len() < GRANT_BYTES {
+            return Ok(Step::More(filled));
+        }
+        let proven = stream.peer_spki(LINK_PURPOSE).and_then(PublicKey::from_spki);
+        let grant = Grant::parse(&self.received.data()[..GRANT_BYTES]);
+        let (Some(proven), Ok(grant)) = (proven, grant) else {
+            return Ok(Step::Refused(
+                "the first bytes of the link are no valid grant: do gateway and node run the same version?",
+            ));
+        };
+        Ok(match judge(&grant, proven, keys.cluster, generation) {
+            Err(why) => Step::Refused(why),
+            Ok(()) => {
+                self.received.consume(GRANT_BYTES);
+                doorman.let_in(stream.peer_ip());
+                Step::Admitted(grant, std::mem::take(&mut self.received), filled)
+            }
+        })
+    }
+}
+
+/// Whether a grant lets in who has proven this key.
+fn judge(grant: &Grant, proven: PublicKey, cluster: PublicKey, generation: u64) -> Result<(), &'static str> {
+    if grant.cluster != cluster {
+        return Err("this node belongs to another cluster");
+    }
+    if grant.gateway != proven {
+        return Err("the grant is another gateway's");
+    }
+    if grant.generation < generation {
+        return Err("this gateway's key was replaced or revoked: the node has seen a later generation");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_of_the_nodes_cluster_for_the_proven_key_and_not_of_the_past() {
+        let (cluster, gateway, other) = (PublicKey([1; 32]), PublicKey([2; 32]), PublicKey([3; 32]));
+        let grant = |generation| Grant { cluster, gateway, generation };
+        assert!(judge(&grant(5), gateway, cluster, 5).is_ok() && judge(&grant(6), gateway, cluster, 5).is_ok());
+        assert!(judge(&grant(4), gateway, cluster, 5).unwrap_err().contains("revoked"));
+        assert!(judge(&grant(5), other, cluster, 5).unwrap_err().contains("another gateway's"));
+        assert!(judge(&grant(5), gateway, other, 5).unwrap_err().contains("another cluster"));
+    }
+}

@@ -1,0 +1,287 @@
+//! The keys of a cluster, in a folder beside the gateway's configuration.
+//!
+//! | file | content |
+//! |---|---|
+//! | `cluster.key` | the key that signs grants; may be kept elsewhere |
+//! | `cluster.pub` | its public half, 64 digits |
+//! | `gateway.key` | the gateway's own key |
+//! | `gateway.grant` | what it may do: [`super::grant`] |
+//! | `nodes` | the keys of nodes: [`super::pins`] |
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES, Grant};
+use super::key::{KeyError, PublicKey, SecretKey};
+use super::pins::{PinError, Pins};
+use crate::net::tls::{TlsEnd, TlsIdentity};
+use crate::store::{ExtentId, put_file, read_bounded, sync_parent};
+
+/// What a connection is for that is a link, as TLS's ALPN names it. There is one name for each purpose.
+pub const LINK_PURPOSE: &[u8] = b"flashmob-link/1";
+
+/// Why the keys of a cluster cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum FolderError {
+    /// There are keys already.
+    #[error("{0} exists: the cluster has keys; `flashmob key show` tells which")]
+    Exists(PathBuf),
+    /// There are none.
+    #[error(
+        "{0} is missing, and the configuration says that the cluster has keys: restore the folder from a backup; without it the nodes cannot be used"
+    )]
+    Missing(PathBuf),
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The nodes' keys.
+    #[error(transparent)]
+    Pins(#[from] PinError),
+    /// The grant.
+    #[error("{0}: {1}; make it again with `flashmob key rotate`, or restore it from a backup")]
+    Grant(PathBuf, BadGrant),
+    /// The grant is of another gateway.
+    #[error("{0} is not for the key in gateway.key; make it again with `flashmob key rotate`")]
+    Foreign(PathBuf),
+    /// The cluster's key is another one than that which signed before.
+    #[error("{0} is the key of another cluster than the one in cluster.pub")]
+    OtherCluster(PathBuf),
+    /// There is no later generation.
+    #[error("there have been {GENERATION_MAX} generations: no more are possible")]
+    Generations,
+    /// A file cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub struct Folder(PathBuf);
+
+/// What a gateway needs to link to its nodes.
+#[derive(Debug)]
+pub struct GatewayKeys {
+    /// The grant, to be sent first.
+    pub grant: Vec<u8>,
+    /// What it says.
+    pub granted: Grant,
+    /// The nodes' keys.
+    pub pins: Pins,
+    /// Its end of links.
+    pub end: TlsEnd,
+}
+
+impl GatewayKeys {
+    /// The extent that the other end of a link has proven to serve.
+    #[must_use]
+    pub fn extent_of(&self, spki: &[u8]) -> Option<ExtentId> {
+        self.pins.extent_of(PublicKey::from_spki(spki)?)
+    }
+}
+
+impl Folder {
+    /// The folder at `path`, whether it exists or not.
+    #[must_use]
+    pub fn at(path: &Path) -> Folder {
+        Folder(path.to_path_buf())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Draws the keys of a new cluster and of its gateway. On the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`FolderError`]; nothing is ever overwritten.
+    pub fn create(&self) -> Result<PublicKey, FolderError> {
+        let io_failed = |source| FolderError::Io { action: "create", path: self.0.clone(), source };
+        // Under another name until it is complete.
+        let mut new_path = self.0.clone();
+        new_path.as_mut_os_string().push(".new");
+        if self.0.exists() {
+            return Err(FolderError::Exists(self.0.clone()));
+        }
+        match fs::remove_dir_all(&new_path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_failed(e)),
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(&new_path).map_err(io_failed)?;
+        let new = Folder(new_path);
+        let cluster = SecretKey::draw().map_err(io_failed)?;
+        cluster.save_new(&new.path("cluster.key"))?;
+        new.put("cluster.pub", format!("{}\n", cluster.public()).as_bytes())?;
+        new.grant_anew(&cluster, 1)?;
+        Pins::none(&new.path("nodes")).save()?;
+        fs::rename(&new.0, &self.0).and_then(|()| sync_parent(&self.0)).map_err(io_failed)?;
+        Ok(cluster.public())
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+        let path = self.path(name);
+        let put = put_file(&path, bytes).and_then(|()| sync_parent(&path));
+        put.map_err(|source| FolderError::Io { action: "write", path, source })
+    }
+
+    /// Draws a key for the gateway, and signs its grant.
+    fn grant_anew(&self, cluster: &SecretKey, generation: u64) -> Result<PublicKey, FolderError> {
+        let failed = |source| FolderError::Io { action: "write", path: self.path("gateway.key"), source };
+        let new_path = self.path("gateway.key.next");
+        match fs::remove_file(&new_path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        let gateway = SecretKey::draw().map_err(failed)?;
+        gateway.save_new(&new_path)?;
+        // If it ends between these two, `load` finds a grant for another key, and says so.
+        self.put("gateway.grant", &Grant::sign(cluster, gateway.public(), generation))?;
+        let key_path = self.path("gateway.key");
+        fs::rename(&new_path, &key_path).and_then(|()| sync_parent(&key_path)).map_err(failed)?;
+        Ok(gateway.public())
+    }
+
+    /// The cluster's public key.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn cluster(&self) -> Result<PublicKey, FolderError> {
+        let path = self.path("cluster.pub");
+        let failed = |source| FolderError::Io { action: "read", path: path.clone(), source };
+        let bytes = match read_bounded(&path, 100) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FolderError::Missing(self.0.clone())),
+            read => read.map_err(failed)?,
+        };
+        let key = String::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
+        key.ok_or(FolderError::Key(KeyError::Damaged(path)))
+    }
+
+    /// Gives the gateway another key, of the next generation, so that the one before is refused by each node that has seen it. `cluster_key`: where the
+    /// cluster's key is, if not in the folder. Returns the gateway's key and the generation.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn rotate_gateway(&self, cluster_key: Option<&Path>) -> Result<(PublicKey, u64), FolderError> {
+        let public = self.cluster()?;
+        let path = cluster_key.map_or_else(|| self.path("cluster.key"), Path::to_path_buf);
+        let cluster = SecretKey::load(&path)?;
+        if cluster.public() != public {
+            return Err(FolderError::OtherCluster(path));
+        }
+        let last = self.granted()?.1.generation;
+        let next = last.checked_add(1).filter(|next| *next <= GENERATION_MAX).ok_or(FolderError::Generations)?;
+        Ok((self.grant_anew(&cluster, next)?, next))
+    }
+
+    /// The grant, as bytes and read.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn granted(&self) -> Result<(Vec<u8>, Grant), FolderError> {
+        let path = self.path("gateway.grant");
+        let failed = |source| FolderError::Io { action: "read", path: path.clone(), source };
+        let bytes = read_bounded(&path, GRANT_BYTES as u64).map_err(failed)?;
+        let grant = Grant::parse(&bytes).map_err(|why| FolderError::Grant(path.clone(), why))?;
+        if grant.cluster != self.cluster()? {
+            return Err(FolderError::OtherCluster(path));
+        }
+        Ok((bytes, grant))
+    }
+
+    /// The nodes' keys.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn pins(&self) -> Result<Pins, FolderError> {
+        Ok(Pins::load(&self.path("nodes"))?)
+    }
+
+    /// All that a gateway needs.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn load(&self) -> Result<GatewayKeys, FolderError> {
+        self.cluster()?;
+        let (grant, granted) = self.granted()?;
+        let key = SecretKey::load(&self.path("gateway.key"))?;
+        if granted.gateway != key.public() {
+            return Err(FolderError::Foreign(self.path("gateway.grant")));
+        }
+        let pins = self.pins()?;
+        let known: Vec<PublicKey> = pins.iter().map(|(_, key)| key).collect();
+        let is_known = move |spki: &[u8]| PublicKey::from_spki(spki).is_some_and(|key| known.contains(&key));
+        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
+        let end = TlsEnd::client(&identity, LINK_PURPOSE, is_known).map_err(|e| FolderError::Io {
+            action: "use",
+            path: self.path("gateway.key"),
+            source: io::Error::other(e),
+        })?;
+        Ok(GatewayKeys { grant, granted, pins, end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_has_keys_of_its_owner_alone_and_they_are_never_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(&dir.path().join("keys"));
+        assert!(matches!(folder.load(), Err(FolderError::Missing(_))));
+        let cluster = folder.create().unwrap();
+        assert!(matches!(folder.create(), Err(FolderError::Exists(_))));
+        assert_eq!(fs::metadata(&folder.0).unwrap().mode() & 0o777, 0o700);
+        for entry in fs::read_dir(&folder.0).unwrap() {
+            assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
+        }
+        let keys = folder.load().unwrap();
+        assert_eq!((folder.cluster().unwrap(), keys.granted.cluster, keys.granted.generation), (cluster, cluster, 1));
+    }
+
+    #[test]
+    fn another_gateway_key_is_of_the_next_generation() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(&dir.path().join("keys"));
+        folder.create().unwrap();
+        let first = folder.load().unwrap().granted;
+        // The cluster's key may be elsewhere.
+        let away = dir.path().join("away.key");
+        fs::rename(folder.path("cluster.key"), &away).unwrap();
+        assert!(matches!(folder.rotate_gateway(None), Err(FolderError::Key(KeyError::Missing(_)))));
+        let (key, generation) = folder.rotate_gateway(Some(&away)).unwrap();
+        let second = folder.load().unwrap().granted;
+        assert_eq!((second.gateway, second.generation, generation), (key, 2, 2));
+        assert!(second.gateway != first.gateway && second.cluster == first.cluster);
+        let other = Folder::at(&dir.path().join("other"));
+        other.create().unwrap();
+        let foreign = folder.rotate_gateway(Some(&other.path("cluster.key")));
+        assert!(matches!(foreign, Err(FolderError::OtherCluster(_))), "{foreign:?}");
+        assert_eq!(folder.load().unwrap().granted, second);
+    }
+
+    #[test]
+    fn what_is_lost_or_mixed_up_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, other) = (Folder::at(&dir.path().join("keys")), Folder::at(&dir.path().join("other")));
+        folder.create().unwrap();
+        other.create().unwrap();
+        for name in ["gateway.key", "gateway.grant", "nodes", "cluster.pub"] {
+            let (path, kept) = (folder.path(name), fs::read(folder.path(name)).unwrap());
+            fs::remove_file(&path).unwrap();
+            assert!(folder.load().is_err(), "without {name}");
+            put_file(&path, b"damaged").unwrap();
+            assert!(folder.load().is_err(), "{name} damaged");
+            if name != "nodes" {
+                put_file(&path, &fs::read(other.path(name)).unwrap()).unwrap();
+                assert!(folder.load().is_err(), "{name} of another cluster");
+            }
+            put_file(&path, &kept).unwrap();
+            assert!(folder.load().is_ok());
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Ed25519 keys, and their files: PKCS #8 in PEM (RFC 8410), as OpenSSL and GnuTLS write and read it.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::store::{create_private, sync_parent};
+
+/// What stands before the seed in PKCS #8 of version 1 (RFC 8410, 7).
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+/// What stands before a key in a SubjectPublicKeyInfo (RFC 8410, 4).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+/// Bytes of a SubjectPublicKeyInfo with an Ed25519 key.
+pub const SPKI_BYTES: usize = 44;
+const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+const PEM_END: &str = "-----END PRIVATE KEY-----";
+/// Most bytes of a file with a key.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// A public key: 32 bytes, written as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PublicKey(pub [u8; 32]);
+
+/// Not 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a public key is 64 hexadecimal digits")]
+pub struct BadPublicKey;
+
+impl PublicKey {
+    /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250).
+    #[must_use]
+    pub fn from_spki(spki: &[u8]) -> Option<PublicKey> {
+        let key = spki.strip_prefix(&SPKI_PREFIX[..])?;
+        key.try_into().ok().map(PublicKey)
+    }
+
+    /// As a SubjectPublicKeyInfo.
+    #[must_use]
+    pub fn to_spki(self) -> [u8; SPKI_BYTES] {
+        let mut spki = [0; SPKI_BYTES];
+        spki[..SPKI_PREFIX.len()].copy_from_slice(&SPKI_PREFIX);
+        spki[SPKI_PREFIX.len()..].copy_from_slice(&self.0);
+        spki
+    }
+
+    /// Whether it signed the message.
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
+    }
+
+    /// The first 16 digits: enough to compare by eye.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.to_string()[..16].to_string()
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = BadPublicKey;
+
+    fn from_str(text: &str) -> Result<PublicKey, BadPublicKey> {
+        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(BadPublicKey) };
+        let bytes = pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?));
+        let bytes = bytes.collect::<Option<Vec<u8>>>().ok_or(BadPublicKey)?;
+        bytes.try_into().map(PublicKey).map_err(|_| BadPublicKey)
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = BadPublicKey;
+
+    fn try_from(text: String) -> Result<PublicKey, BadPublicKey> {
+        text.parse()
+    }
+}
+
+impl From<PublicKey> for String {
+    fn from(key: PublicKey) -> String {
+        key.to_string()
+    }
+}
+
+/// Why a key is not available.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum KeyError {
+    /// There is no such file.
+    #[error("{0} is missing: restore it from a backup")]
+    Missing(PathBuf),
+    /// Others may read the file.
+    #[error(
+        "others may read {path} (mode {mode:o}): chmod 600 it, or keep it on a file system that has modes, and replace the key if somebody may have read it"
+    )]
+    Open { path: PathBuf, mode: u32 },
+    /// The file holds something else.
+    #[error("{0} is no Ed25519 key in PEM: restore it from a backup")]
+    Damaged(PathBuf),
+    /// The file cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// A private key. It is never shown.
+pub struct SecretKey {
+    seed: Zeroizing<[u8; 32]>,
+    pair: Ed25519KeyPair,
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey(of {})", self.public())
+    }
+}
+
+impl SecretKey {
+    /// A new one, drawn at random.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn draw() -> io::Result<SecretKey> {
+        let mut seed = Zeroizing::new([0; 32]);
+        SystemRandom::new().fill(&mut seed[..]).map_err(|_| io::Error::other("the system has no random numbers"))?;
+        SecretKey::of_seed(seed).ok_or_else(|| io::Error::other("the key could not be made"))
+    }
+
+    fn of_seed(seed: Zeroizing<[u8; 32]>) -> Option<SecretKey> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed[..]).ok()?;
+        Some(SecretKey { seed, pair })
+    }
+
+    /// Its public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        let mut key = [0; 32];
+        key.copy_from_slice(self.pair.public_key().as_ref());
+        PublicKey(key)
+    }
+
+    /// Its signature, 64 bytes.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.pair.sign(message).as_ref().to_vec()
+    }
+
+    /// As PKCS #8.
+    #[must_use]
+    pub fn to_pkcs8(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new([&PKCS8_PREFIX[..], &self.seed[..]].concat())
+    }
+
+    /// Writes it to a new file, which its owner alone may read; on the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`KeyError`]; also if the file exists, or its file system lets others read it.
+    pub fn save_new(&self, path: &Path) -> Result<(), KeyError> {
+        let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
+        let body = Zeroizing::new(STANDARD.encode(self.to_pkcs8()));
+        let text = Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", *body));
+        let mut file = create_private(path).map_err(failed)?;
+        // Before the key is in it.
+        let written = refuse_open(path, &file).and_then(|()| {
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+            sync_parent(path).map_err(failed)
+        });
+        written.inspect_err(|_| {
+            // What was just made, and is of no use.
+            let _ = fs::remove_file(path);
+        })
+    }
+
+    /// Reads it from its file.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn load(path: &Path) -> Result<SecretKey, KeyError> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
+            _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },
+        };
+        let file = fs::File::open(path).map_err(failed)?;
+        refuse_open(path, &file)?;
+        let mut text = Zeroizing::new(String::new());
+        io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text).map_err(failed)?;
+        parse_pem(&text).ok_or_else(|| KeyError::Damaged(path.to_path_buf()))
+    }
+}
+
+fn parse_pem(text: &str) -> Option<SecretKey> {
+    let body = text.trim().strip_prefix(PEM_BEGIN)?.strip_suffix(PEM_END)?;
+    let body = Zeroizing::new(body.split_ascii_whitespace().collect::<String>());
+    let der = Zeroizing::new(STANDARD.decode(body.as_bytes()).ok()?);
+    let mut seed = Zeroizing::new([0; 32]);
+    // What follows the seed in version 2, its public half, is not needed.
+    let rest = der.strip_prefix(&PKCS8_PREFIX[..]).or_else(|| {
+        let is_second = der.len() > PKCS8_PREFIX.len() && der[2..5] == [0x02, 0x01, 0x01];
+        is_second.then(|| der.get(PKCS8_PREFIX.len()..)).flatten().filter(|_| der[5..16] == PKCS8_PREFIX[5..16])
+    })?;
+    seed.copy_from_slice(rest.get(..32)?);
+    if der.starts_with(&PKCS8_PREFIX) && rest.len() != 32 {
+        return None;
+    }
+    SecretKey::of_seed(seed)
+}
+
+fn refuse_open(path: &Path, file: &fs::File) -> Result<(), KeyError> {
+    let failed = |source| KeyError::Io { action: "read", path: path.to_path_buf(), source };
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Open { path: path.to_path_buf(), mode });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_kept_in_a_file_of_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.key");
+        assert!(matches!(SecretKey::load(&path), Err(KeyError::Missing(_))));
+        let key = SecretKey::draw().unwrap();
+        key.save_new(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(SecretKey::load(&path).unwrap().public(), key.public());
+        assert!(SecretKey::draw().unwrap().save_new(&path).is_err(), "a key is never overwritten");
+        assert_eq!(SecretKey::load(&path).unwrap().public(), key.public());
+        for mode in [0o640, 0o604, 0o644, 0o660] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(matches!(SecretKey::load(&path), Err(KeyError::Open { mode: found, .. }) if found == mode));
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        assert_eq!(SecretKey::load(&path).unwrap().public(), key.public());
+        assert!(!format!("{key:?}").contains(&STANDARD.encode(&key.seed[..])));
+    }
+
+    /// RFC 8410, 10.3: a key of version 1, and the same with its public half.
+    #[test]
+    fn keys_of_others_are_read() {
+        let first = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----";
+        let second = "-----BEGIN PRIVATE KEY-----\nMHICAQEwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\noB8wHQYKKoZIhvcNAQkJFDEPDA1DdXJkbGUgQ2hhaXJzgSEAGb9ECWmEzf6FQbrB\nZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PRIVATE KEY-----\n";
+        let public = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
+        for text in [first, second] {
+            assert_eq!(parse_pem(text).unwrap().public().to_string(), public);
+        }
+        let cut = first.replace("VhC\n", "\n");
+        let other_kind = first.replace("K2VwB", "K2VxB");
+        for bad in ["", "x", PEM_BEGIN, &first[1..], &cut, &first.replace("MC4", "MC5"), &other_kind] {
+            assert!(parse_pem(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_public_key_is_64_digits_and_has_one_form_in_tls() {
+        let key = SecretKey::draw().unwrap();
+        let (public, other) = (key.public(), SecretKey::draw().unwrap().public());
+        assert_eq!(public.to_string().parse(), Ok(public));
+        assert_eq!(public.to_string().to_uppercase().parse(), Ok(public));
+        for bad in [
+            "",
+            "00",
+            &public.to_string()[1..],
+            &format!("{public}0"),
+            &format!("{public}00"),
+            &"g".repeat(64),
+            &"+1".repeat(32),
+        ] {
+            assert_eq!(bad.parse::<PublicKey>(), Err(BadPublicKey), "{bad}");
+        }
+        let spki = public.to_spki();
+        assert_eq!(PublicKey::from_spki(&spki), Some(public));
+        assert_eq!(PublicKey::from_spki(&spki[..43]), None);
+        assert_eq!(PublicKey::from_spki(&[&spki[..], &[0]].concat()), None);
+        for bit in 0..8 * 12 {
+            let mut bad = spki;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(PublicKey::from_spki(&bad), None, "bit {bit}");
+        }
+        let signature = key.sign(b"message");
+        assert!(public.verifies(b"message", &signature));
+        assert!(!public.verifies(b"massage", &signature) && !other.verifies(b"message", &signature));
+        assert!(!public.verifies(b"message", &signature[..63]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_key_or_none(text in "[A-Za-z0-9+/=\n-]{0,200}", hex in "[0-9a-f]{0,70}") {
+            let _ = parse_pem(&text);
+            let _ = parse_pem(&format!("{PEM_BEGIN}\n{text}\n{PEM_END}"));
+            prop_assert_eq!(hex.parse::<PublicKey>().is_ok(), hex.len() == 64);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The gateway's record of its nodes' keys: which key proves which extent.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::key::PublicKey;
+use crate::store::{ExtentId, replace_private};
+
+/// Most bytes of the file: far more than a thousand nodes need.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const HEADING: &str = "# Keys of nodes, by extent. Written by `flashmob key`.\n";
+
+/// The pins, and their file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pins {
+    path: PathBuf,
+    by_extent: BTreeMap<ExtentId, PublicKey>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default, rename = "node")]
+    nodes: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    extent: ExtentId,
+    key: PublicKey,
+}
+
+/// Why pins cannot be read, or changed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum PinError {
+    /// The extent has another key.
+    #[error("extent {0} has another key: {1}; was its node set up anew? --replace pins the new key in its place")]
+    Known(ExtentId, PublicKey),
+    /// Another extent has the key.
+    #[error(
+        "extent {0} has this key already: two nodes with one key are copies of one device; delete the .key file beside the second one's data"
+    )]
+    Shared(ExtentId),
+    /// There is no pin for the extent.
+    #[error("extent {0} has no key here")]
+    Unknown(ExtentId),
+    /// The file holds something else.
+    #[error("{path} is damaged: {why}; restore it from a backup")]
+    Damaged { path: PathBuf, why: String },
+    /// The file cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl Pins {
+    /// None, to be kept at `path`.
+    pub(super) fn none(path: &Path) -> Pins {
+        Pins { path: path.to_path_buf(), by_extent: BTreeMap::new() }
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// See [`PinError`].
+    pub fn load(path: &Path) -> Result<Pins, PinError> {
+        let failed = |source| PinError::Io { action: "read", path: path.to_path_buf(), source };
+        let bytes = crate::store::read_bounded(path, FILE_BYTES_MAX).map_err(failed)?;
+        Pins::parse(path, &bytes)
+    }
+
+    /// The pins in the bytes of a file, which lies at `path`.
+    ///
+    /// # Errors
+    /// See [`PinError`].
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Pins, PinError> {
+        let damaged = |why: String| PinError::Damaged { path: path.to_path_buf(), why };
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(damaged(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text".into()))?;
+        let document: Document = toml::from_str(text).map_err(|e| damaged(e.message().to_string()))?;
+        let mut pins = Pins::none(path);
+        for Entry { extent, key } in document.nodes {
+            pins.check(extent, key, false).map_err(|e| damaged(e.to_string()))?;
+            pins.by_extent.insert(extent, key);
+        }
+        Ok(pins)
+    }
+
+    fn check(&self, extent: ExtentId, key: PublicKey, is_replaced: bool) -> Result<(), PinError> {
+        match self.by_extent.get(&extent) {
+            Some(&known) if known != key && !is_replaced => return Err(PinError::Known(extent, known)),
+            _ => {}
+        }
+        match self.extent_of(key) {
+            Some(other) if other != extent => Err(PinError::Shared(other)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Pins the key of an extent, on the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`PinError`]: a key that is known is replaced only if `is_replaced`.
+    pub fn pin(&mut self, extent: ExtentId, key: PublicKey, is_replaced: bool) -> Result<(), PinError> {
+        self.check(extent, key, is_replaced)?;
+        let mut changed = self.clone();
+        changed.by_extent.insert(extent, key);
+        changed.save()?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Removes the key of an extent, on the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`PinError`].
+    pub fn unpin(&mut self, extent: ExtentId) -> Result<(), PinError> {
+        let mut changed = self.clone();
+        changed.by_extent.remove(&extent).ok_or(PinError::Unknown(extent))?;
+        changed.save()?;
+        *self = changed;
+        Ok(())
+    }
+
+    pub(super) fn save(&self) -> Result<(), PinError> {
+        let failed = |source| PinError::Io { action: "write", path: self.path.clone(), source };
+        let nodes = self.iter().map(|(extent, key)| Entry { extent, key }).collect();
+        let body = toml::to_string(&Document { nodes }).map_err(|e| failed(io::Error::other(e)))?;
+        replace_private(&self.path, &format!("{HEADING}{body}")).map_err(failed)
+    }
+
+    /// The extent that this key proves.
+    #[must_use]
+    pub fn extent_of(&self, key: PublicKey) -> Option<ExtentId> {
+        self.by_extent.iter().find(|(_, known)| **known == key).map(|(extent, _)| *extent)
+    }
+
+    /// All of them, by extent.
+    pub fn iter(&self) -> impl Iterator<Item = (ExtentId, PublicKey)> + '_ {
+        self.by_extent.iter().map(|(extent, key)| (*extent, *key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_kept_and_known_keys_are_not_replaced_unasked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nodes");
+        let (a, b, one, two) = (ExtentId([1; 16]), ExtentId([2; 16]), PublicKey([3; 32]), PublicKey([4; 32]));
+        let mut pins = Pins::none(&path);
+        pins.pin(a, one, false).unwrap();
+        pins.pin(a, one, false).unwrap();
+        assert!(matches!(pins.pin(a, two, false), Err(PinError::Known(extent, key)) if (extent, key) == (a, one)));
+        assert!(matches!(pins.pin(b, one, true), Err(PinError::Shared(extent)) if extent == a));
+        pins.pin(b, two, false).unwrap();
+        assert_eq!(Pins::load(&path).unwrap(), pins);
+        assert_eq!((pins.extent_of(one), pins.extent_of(PublicKey([9; 32]))), (Some(a), None));
+        pins.unpin(b).unwrap();
+        assert!(matches!(pins.unpin(b), Err(PinError::Unknown(_))));
+        pins.pin(a, two, true).unwrap();
+        assert_eq!(Pins::load(&path).unwrap().iter().collect::<Vec<_>>(), [(a, two)]);
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused() {
+        let entry = |extent: &str, key: &str| format!("[[node]]\nextent = \"{extent}\"\nkey = \"{key}\"\n");
+        let (extent, key) = ("01".repeat(16), "02".repeat(32));
+        let good = entry(&extent, &key);
+        assert!(Pins::parse(Path::new("p"), good.as_bytes()).is_ok());
+        let other = entry(&"03".repeat(16), &key);
+        for bad in [
+            "x".to_string(),
+            good.replace("key", "kee"),
+            entry(&extent[1..], &key),
+            entry(&extent, &key[1..]),
+            format!("{good}{other}"),
+            format!("{good}{}", entry(&extent, &"04".repeat(32))),
+            " ".repeat(FILE_BYTES_MAX as usize + 1),
+        ] {
+            let error = Pins::parse(Path::new("p"), bad.as_bytes()).unwrap_err();
+            assert!(matches!(error, PinError::Damaged { .. }), "{error}");
+        }
+        assert!(Pins::parse(Path::new("p"), &[0xff]).is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! TLS 1.3 between a gateway and a node: each end proves an Ed25519 key of its own, without certificates (RFC 7250).
+//!
+//! Nothing is resumed, and nothing is sent early: each connection verifies both keys. No other file knows the library.
+
+mod config;
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice, Read, Write};
+
+use flashmob_core::buffers::{OutQueue, RxBuf};
+use rustls::{AlertDescription, CertificateError, ClientConnection, CommonState, Connection, Error, StreamOwned};
+
+pub use config::{TlsEnd, TlsIdentity};
+
+use super::Filled;
+use super::stream::{READ_BYTES, SLICES, Socket};
+
+/// Most bytes of a record (RFC 8446, 5.1).
+const RECORD_BYTES: usize = 16 * 1024;
+/// The first byte of a connection that begins with a handshake.
+pub const HANDSHAKE_RECORD: u8 = 22;
+
+thread_local! {
+    /// Where encrypted bytes arrive: a thread fills one connection at a time.
+    static ARRIVED: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// What encrypts the bytes of a connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    connection: Connection,
+    /// Bytes at the front of the queue that are encrypted, and not all in the socket yet.
+    taken_bytes: usize,
+    /// The other end has closed its side.
+    has_ended: bool,
+}
+
+impl Session {
+    pub fn begin(end: &TlsEnd) -> io::Result<Session> {
+        let connection = end.begin().map_err(io::Error::other)?;
+        Ok(Session { connection, taken_bytes: 0, has_ended: false })
+    }
+
+    /// Whether the handshake is over, so that the other end's key is proven.
+    pub fn is_secured(&self) -> bool {
+        !self.connection.is_handshaking()
+    }
+
+    /// The other end's key, as a SubjectPublicKeyInfo, if the handshake is over and was for `purpose`.
+    pub fn peer_spki(&self, purpose: &[u8]) -> Option<&[u8]> {
+        spki_of(&self.connection, purpose)
+    }
+
+    /// Writes what the session itself has to say.
+    pub fn flush(&mut self, socket: &mut Socket) -> io::Result<bool> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(socket) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads once from the socket, at most `limit` bytes, and decrypts all whole records.
+    pub fn fill(&mut self, socket: &mut Socket, rx: &mut RxBuf, limit: usize) -> io::Result<Filled> {
+        ARRIVED.with_borrow_mut(|room| {
+            let limit = limit.min(room.len());
+            let count = loop {
+                match socket.read(&mut room[..limit]) {
+                    Ok(0) => return Ok(Filled::End),
+                    Ok(count) => break count,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Drained(0)),
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) => return Err(e),
+                }
+            };
+            let filled = self.decrypt(&room[..count], rx);
+            // Also an alert that says what was wrong.
+            let flushed = self.flush(socket);
+            let filled = filled?;
+            flushed?;
+            if self.has_ended && filled == 0 {
+                return Ok(Filled::End);
+            }
+            Ok(if count < limit { Filled::Drained(filled) } else { Filled::More(filled) })
+        })
+    }
+
+    fn decrypt(&mut self, mut bytes: &[u8], rx: &mut RxBuf) -> io::Result<usize> {
+        let mut filled = 0;
+        while !bytes.is_empty() && !self.has_ended {
+            self.connection.read_tls(&mut bytes)?;
+            self.connection.process_new_packets().map_err(failed)?;
+            loop {
+                match self.connection.reader().read(rx.space(RECORD_BYTES)) {
+                    Ok(0) => {
+                        self.has_ended = true;
+                        break;
+                    }
+                    Ok(n) => {
+                        rx.filled(n);
+                        filled += n;
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Encrypts what waits, and writes it. Returns how many bytes of the queue are all in the socket; 0 if it takes none now. Nothing more is encrypted
+    /// before that, so what the queue counts as waiting does wait.
+    pub fn drain_once(&mut self, socket: &mut Socket, out: &OutQueue) -> io::Result<usize> {
+        if self.taken_bytes == 0 {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let count = out.fill_slices(&mut slices);
+            self.taken_bytes = self.connection.writer().write_vectored(&slices[..count])?;
+        }
+        if !self.flush(socket)? {
+            return Ok(0);
+        }
+        Ok(std::mem::take(&mut self.taken_bytes))
+    }
+
+    pub fn send_first(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.connection.writer().write_all(bytes)
+    }
+
+    /// Tells the other end that nothing was cut off. It may be gone.
+    pub fn close(&mut self, socket: &mut Socket) {
+        self.connection.send_close_notify();
+        let _ = self.flush(socket);
+    }
+}
+
+/// A connection of the end that connects, for programs that wait.
+#[derive(Debug)]
+pub struct WaitingTls(StreamOwned<ClientConnection, std::net::TcpStream>);
+
+impl WaitingTls {
+    /// Waits until both keys are proven, within the socket's timeouts.
+    ///
+    /// # Errors
+    /// They are not, or the connection failed.
+    pub fn connect(end: &TlsEnd, tcp: std::net::TcpStream) -> io::Result<WaitingTls> {
+        let connection = match end.begin().map_err(io::Error::other)? {
+            Connection::Client(connection) => connection,
+            Connection::Server(_) => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        let mut stream = StreamOwned::new(connection, tcp);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).map_err(|error| {
+                let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).cloned();
+                inner.map_or(error, failed)
+            })?;
+        }
+        Ok(WaitingTls(stream))
+    }
+
+    /// The other end's key, as a SubjectPublicKeyInfo, if it is for this purpose.
+    #[must_use]
+    pub fn peer_spki(&self, purpose: &[u8]) -> Option<&[u8]> {
+        spki_of(&self.0.conn, purpose)
+    }
+}
+
+impl Read for WaitingTls {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.0.read(room)
+    }
+}
+
+impl Write for WaitingTls {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The other end's key, if it is proven and for this purpose. Who names no purpose passes the library's check.
+fn spki_of<'a>(common: &'a CommonState, purpose: &[u8]) -> Option<&'a [u8]> {
+    if common.is_handshaking() || common.alpn_protocol() != Some(purpose) {
+        return None;
+    }
+    match common.peer_certificates()? {
+        [key] => Some(key.as_ref()),
+        _ => None,
+    }
+}
+
+/// What went wrong, for people. [`io::ErrorKind::PermissionDenied`]: it will go wrong again until somebody does something.
+fn failed(error: Error) -> io::Error {
+    use AlertDescription as Alert;
+    let (kind, text) = match &error {
+        Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => (
+            io::ErrorKind::PermissionDenied,
+            "the other end does not speak TLS: it has no keys, or is no flashmob".to_string(),
+        ),
+        Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+            (io::ErrorKind::PermissionDenied, "the other end has a key that is not known here".to_string())
+        }
+        Error::AlertReceived(Alert::AccessDenied | Alert::CertificateUnknown | Alert::BadCertificate) => {
+            (io::ErrorKind::PermissionDenied, "the other end does not accept this key".to_string())
+        }
+        Error::AlertReceived(Alert::NoApplicationProtocol | Alert::ProtocolVersion) => (
+            io::ErrorKind::PermissionDenied,
+            "the other end serves another purpose, or runs another version".to_string(),
+        ),
+        Error::DecryptError => (io::ErrorKind::InvalidData, "bytes were changed on the way".to_string()),
+        Error::AlertReceived(alert) => {
+            (io::ErrorKind::InvalidData, format!("the other end ended the connection: {alert:?}"))
+        }
+        other => (io::ErrorKind::InvalidData, format!("TLS: {other}")),
+    };
+    io::Error::new(kind, text)
+}

@@ -1,0 +1,264 @@
+//! One stack for both ends: TLS 1.3, X25519, Ed25519, and AES-GCM where the processor has it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::ring::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
+use rustls::crypto::ring::{default_provider, kx_group, sign};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error,
+    ServerConfig, ServerConnection, SignatureScheme, SupportedCipherSuite,
+};
+
+/// Whether the key with this SubjectPublicKeyInfo may be the other end's.
+type IsKnown = dyn Fn(&[u8]) -> bool + Send + Sync;
+
+/// The key that an end proves.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsIdentity<'a> {
+    /// The private half, as PKCS #8.
+    pub pkcs8: &'a [u8],
+    /// The public half, as a SubjectPublicKeyInfo.
+    pub spki: &'a [u8],
+}
+
+/// All connections of one end, for one purpose.
+#[derive(Clone)]
+pub struct TlsEnd(Role);
+
+#[derive(Clone)]
+enum Role {
+    Client(Arc<ClientConfig>),
+    Server(Arc<ServerConfig>),
+}
+
+impl fmt::Debug for TlsEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Role::Client(_) => "TlsEnd(client)",
+            Role::Server(_) => "TlsEnd(server)",
+        })
+    }
+}
+
+impl TlsEnd {
+    /// The end that connects. It goes on only with keys that are known.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn client(
+        identity: &TlsIdentity<'_>,
+        purpose: &[u8],
+        is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+    ) -> Result<TlsEnd, Error> {
+        let verifier = Arc::new(Verifier::new(is_known));
+        let mut config = ClientConfig::builder_with_details(Arc::clone(&verifier.provider), Arc::new(NoClock))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(identity)?)));
+        config.alpn_protocols = vec![purpose.to_vec()];
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        config.enable_early_data = false;
+        Ok(TlsEnd(Role::Client(Arc::new(config))))
+    }
+
+    /// The end that is connected to.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn server(
+        identity: &TlsIdentity<'_>,
+        purpose: &[u8],
+        is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+    ) -> Result<TlsEnd, Error> {
+        let verifier = Arc::new(Verifier::new(is_known));
+        let mut config = ServerConfig::builder_with_details(Arc::clone(&verifier.provider), Arc::new(NoClock))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(identity)?)));
+        config.alpn_protocols = vec![purpose.to_vec()];
+        // A resumed session would verify nothing.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.max_early_data_size = 0;
+        // Nodes are the weaker ends, and servers.
+        config.ignore_client_order = true;
+        Ok(TlsEnd(Role::Server(Arc::new(config))))
+    }
+
+    pub(super) fn begin(&self) -> Result<Connection, Error> {
+        Ok(match &self.0 {
+            Role::Client(config) => {
+                // It is not sent.
+                let name = ServerName::try_from("flashmob").map_err(|e| Error::General(e.to_string()))?;
+                ClientConnection::new(Arc::clone(config), name)?.into()
+            }
+            Role::Server(config) => ServerConnection::new(Arc::clone(config))?.into(),
+        })
+    }
+}
+
+fn certified(identity: &TlsIdentity<'_>) -> Result<Arc<CertifiedKey>, Error> {
+    let key = sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(identity.pkcs8))?;
+    Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(identity.spki.to_vec())], key)))
+}
+
+fn provider() -> CryptoProvider {
+    let (aes, chacha): (&[SupportedCipherSuite], _) =
+        (&[TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384], TLS13_CHACHA20_POLY1305_SHA256);
+    let suites = if has_aes() { [aes, &[chacha]].concat() } else { [&[chacha][..], aes].concat() };
+    CryptoProvider { cipher_suites: suites, kx_groups: vec![kx_group::X25519], ..default_provider() }
+}
+
+/// Whether the processor has instructions for AES-GCM. Without them ChaCha20 is faster, and takes the same time for all keys.
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    false
+}
+
+/// Keys have no dates: boards begin in 1970.
+#[derive(Debug)]
+struct NoClock;
+
+impl TimeProvider for NoClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(std::time::Duration::ZERO))
+    }
+}
+
+/// Takes a known Ed25519 key in the place of a certificate, and nothing else.
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    is_known: Box<IsKnown>,
+}
+
+impl Verifier {
+    fn new(is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Verifier {
+        Verifier { provider: Arc::new(provider()), is_known: Box::new(is_known) }
+    }
+
+    fn check(&self, spki: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Result<(), Error> {
+        if !rest.is_empty() {
+            return Err(CertificateError::BadEncoding.into());
+        }
+        if !(self.is_known)(spki) {
+            return Err(CertificateError::ApplicationVerificationFailure.into());
+        }
+        Ok(())
+    }
+
+    fn signature(
+        &self,
+        message: &[u8],
+        spki: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        if signed.scheme != SignatureScheme::ED25519 {
+            return Err(CertificateError::BadSignature.into());
+        }
+        let key = SubjectPublicKeyInfoDer::from(spki.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.provider.signature_verification_algorithms)
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verifier")
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(CertificateError::BadSignature.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(CertificateError::BadSignature.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,131 @@
+//! `flashmob key`: the keys of a cluster, on the gateway's machine.
+
+mod init;
+mod show;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use flashmob_server::config::{Config, ExtentId};
+use flashmob_server::keys::{Folder, PublicKey};
+
+/// Keys: give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
+///
+/// Without keys, whoever reaches a node's port can read and write its data. With keys, links between gateway and nodes are encrypted,
+/// and each end proves who it is: nodes let in gateways of their cluster alone, and the gateway uses no node that is not pinned.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  flashmob key init cluster.toml                              # at the gateway; prints the cluster's key
+  flashmob node --data e.bin --cluster KEY                    # at each node; prints its extent and its own key
+  flashmob key pin cluster.toml EXTENT KEY                    # at the gateway, for each node
+  flashmob gateway cluster.toml")]
+pub struct KeyArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::InitArgs),
+    Show(show::ShowArgs),
+    Pin(PinArgs),
+    Unpin(UnpinArgs),
+    Rotate(RotateArgs),
+}
+
+/// Pin the key of a node: the gateway uses the node with this extent only if it proves this key.
+///
+/// The node prints both when it starts with --cluster. The gateway reads pins when it starts.
+#[derive(Debug, Args)]
+struct PinArgs {
+    /// The gateway's configuration file.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The extent that the node serves: 32 hexadecimal digits.
+    #[arg(value_name = "EXTENT")]
+    extent: ExtentId,
+    /// The node's public key: 64 hexadecimal digits.
+    #[arg(value_name = "KEY")]
+    key: PublicKey,
+    /// Pin it although another key is pinned for the extent, which is refused from then on.
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Remove the key of a node: the gateway does not use it any more. The gateway reads pins when it starts.
+#[derive(Debug, Args)]
+struct UnpinArgs {
+    /// The gateway's configuration file.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The extent that the node serves: 32 hexadecimal digits.
+    #[arg(value_name = "EXTENT")]
+    extent: ExtentId,
+}
+
+/// Replace the gateway's key, so that whoever has the old one is refused.
+///
+/// The new key is of the next generation: a node that was linked once by a gateway of that generation refuses all earlier
+/// ones, and ends their links. A node that is away learns of it when the new gateway links it.
+#[derive(Debug, Args)]
+struct RotateArgs {
+    /// The gateway's configuration file.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The file with the cluster's private key, if it is not in the folder of the keys.
+    #[arg(long, value_name = "FILE")]
+    cluster_key: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
+    match &args.command {
+        Command::Init(args) => init::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Pin(args) => pin(args),
+        Command::Unpin(args) => unpin(args),
+        Command::Rotate(args) => rotate(args),
+    }
+}
+
+/// The keys that a configuration names.
+fn folder_of(config: &Config, path: &std::path::Path) -> anyhow::Result<Folder> {
+    let keys = config.keys.as_ref().with_context(|| {
+        let path = path.display();
+        format!("the cluster has no keys: {path} has no `keys`; make them with `flashmob key init {path}`")
+    })?;
+    Ok(Folder::at(keys))
+}
+
+fn pin(args: &PinArgs) -> anyhow::Result<()> {
+    let mut pins = folder_of(&Config::load(&args.config)?, &args.config)?.pins()?;
+    pins.pin(args.extent, args.key, args.replace)?;
+    writeln!(
+        std::io::stdout(),
+        "extent {} has key {}; a gateway that runs must be restarted",
+        args.extent,
+        args.key.short()
+    )?;
+    Ok(())
+}
+
+fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
+    let mut pins = folder_of(&Config::load(&args.config)?, &args.config)?.pins()?;
+    pins.unpin(args.extent)?;
+    writeln!(std::io::stdout(), "extent {} has no key any more; a gateway that runs must be restarted", args.extent)?;
+    Ok(())
+}
+
+fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
+    let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
+    let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref())?;
+    writeln!(
+        std::io::stdout(),
+        "the gateway has key {}, generation {generation}; restart it: nodes refuse the old key once they have seen the new one",
+        key.short()
+    )?;
+    Ok(())
+}

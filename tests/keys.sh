@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Shows that a cluster that has data gets keys: who has them reads and writes, nobody else gets in, lost and open keys are refused, and a stolen key is void after `flashmob key rotate`.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/copies.sh"
+need nbdcopy jq openssl gnutls-cli
+
+MIB=32
+NODE_SIZE=${MIB}MiB
+VOLUME=('layout = "mapped"' 'copies = 2' 'timeout = "60s"')
+key=("$FLASHMOB" key)
+KEYS=$DIR/gateway.keys
+
+# pin NODE: pins the key that the node prints.
+pin() {
+    local words
+    words=$(sed -nE 's/.*flashmob key pin CONFIG.toml ([0-9a-f]{32} [0-9a-f]{64}).*/\1/p' "$DIR/$1.log" | head -n 1)
+    # shellcheck disable=SC2086 # two words
+    "${key[@]}" pin "$DIR/gateway.toml" $words
+}
+nodes_stop() { for node in "${NODES[@]}"; do stop "$node"; done; }
+nodes_run() { for node in "${NODES[@]}"; do run_node "$node"; done; }
+same() { nbdcopy "$URI" "$DIR/back.img" && cmp "$DIR/image" "$DIR/back.img"; }
+# gateway_refused WHAT PATTERN CONFIG: a gateway with that configuration gets to no node.
+gateway_refused() {
+    start stranger "$FLASHMOB" gateway "$3"
+    started stranger "$2"
+    ! log_has stranger 'linked|ready' || fail "$1: it is linked"
+    stop stranger
+    pass "$1"
+}
+
+# A cluster with data, and no keys.
+start_cluster 3 ${MIB}MiB "${VOLUME[@]}"
+size=$(nbdinfo --size "$URI")
+head -c "$size" /dev/urandom >"$DIR/image"
+check 'an image is copied to a volume without keys' nbdcopy --flush "$DIR/image" "$URI"
+stop gateway
+nodes_stop
+cp "$DIR/gateway.toml" "$DIR/plain.toml"
+
+check 'key init' "${key[@]}" init "$DIR/gateway.toml"
+cluster=$(sed -nE "s/^the cluster's key: ([0-9a-f]{64})$/\1/p" "$DIR/check.out")
+check 'the configuration names them' grep -qx 'keys = "gateway.keys"' "$DIR/gateway.toml"
+check 'they are their owner'"'"'s alone' [ "$(find "$KEYS" -perm /077 | wc -l)" -eq 0 ]
+refused 'they are never overwritten' 'exists: the cluster has keys' "${key[@]}" init "$DIR/gateway.toml"
+for node in "${NODES[@]}"; do NODE_ARGS[$node]+=" --cluster $cluster"; done
+nodes_run
+check 'nodes have keys of their own' [ "$(find "$DIR" -name 'node*.key' -perm 600 | wc -l)" -eq 3 ]
+
+gateway_refused 'no node is used whose key is not pinned' 'a key that is not known here' "$DIR/gateway.toml"
+for node in "${NODES[@]}"; do check "the key of $node is pinned" pin "$node"; done
+check 'key show names them' jq -e --arg cluster "$cluster" '.cluster == $cluster and .generation == 1 and (.nodes | length) == 3' \
+    <("${key[@]}" show "$DIR/gateway.toml" --output json)
+run_gateway
+volume_ready
+check 'the data is there' same
+check 'it can be written' nbdcopy --flush "$DIR/image" "$UNIX_URI"
+stop gateway
+
+# Who is kept out.
+sed -i 's/127.0.0.1:0"/127.0.0.1:0"/' "$DIR/plain.toml"
+gateway_refused 'a gateway without keys' 'this node needs keys' "$DIR/plain.toml"
+cp "$DIR/plain.toml" "$DIR/other.toml"
+check 'another cluster has keys, too' "${key[@]}" init "$DIR/other.toml"
+cp "$KEYS/nodes" "$DIR/other.keys/nodes"
+gateway_refused 'a gateway of another cluster that knows the nodes' 'belongs to another cluster' "$DIR/other.toml"
+stop node0
+other=$("${key[@]}" show "$DIR/other.toml" --output json | jq -r .cluster)
+# shellcheck disable=SC2086 # the arguments are words
+refused 'a node is not given to another cluster unasked' 'belongs to cluster.*--repin' \
+    "$FLASHMOB" node ${NODE_ARGS[node0]/$cluster/$other} --listen 127.0.0.1:0
+
+# Other programs that speak TLS.
+host=${ADDR[node1]%:*} port=${ADDR[node1]##*:}
+openssl genpkey -quiet -algorithm ed25519 -out "$DIR/own.pem"
+openssl pkey -in "$DIR/own.pem" -pubout -out "$DIR/own.pub"
+raw=(gnutls-cli --priority 'NORMAL:-VERS-ALL:+VERS-TLS1.3:-CTYPE-ALL:+CTYPE-RAWPK' --rawpkkeyfile "$DIR/own.pem" --rawpkfile "$DIR/own.pub"
+    --insecure -p "$port" "$host")
+# said PATTERN COMMAND...: what the command prints, whatever its status.
+said() {
+    local pattern=$1
+    shift
+    timeout 60 "$@" </dev/null >"$DIR/said.out" 2>&1 || true
+    grep -aEq -- "$pattern" "$DIR/said.out" || { cat "$DIR/said.out" >&2; return 1; }
+}
+check 'a client with certificates gets an alert' said 'alert number 40' openssl s_client -connect "$host:$port" -alpn flashmob-link/1
+check 'TLS 1.2 gets an alert' said 'alert (protocol version|number 70)' openssl s_client -tls1_2 -connect "$host:$port"
+check 'another purpose gets an alert' said 'No supported application protocol' "${raw[@]}" --alpn=other
+check 'no session can be resumed: there are no tickets' said 'Handshake was completed' "${raw[@]}" --alpn=flashmob-link/1 --resume
+check 'and none was' bash -c "! grep -aq 'This is a resumed session' '$DIR/said.out'"
+# A key of somebody, proven, and 200 bytes that are no grant. The answer is that of the node.
+show_no_grant() {
+    timeout 60 "${raw[@]}" "$@" < <(printf '%0200d' 7; exec sleep 10) >"$DIR/said.out" 2>&1 || true
+    grep -aq 'no valid grant' "$DIR/said.out"
+}
+check 'who has a key and no grant is refused' show_no_grant --alpn=flashmob-link/1
+check 'who names no purpose, too' show_no_grant
+
+# Keys that are lost, or that others may read.
+chmod 644 "$DIR/node0.img.key"
+# shellcheck disable=SC2086
+refused 'a node whose key others may read' 'others may read .*node0.img.key' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
+mv "$DIR/node0.img.key" "$DIR/away.key"
+# shellcheck disable=SC2086
+refused 'a node that has lost its key' 'node0.img.key is missing' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
+mv "$DIR/away.key" "$DIR/node0.img.key"
+chmod 600 "$DIR/node0.img.key"
+# The cluster is in the file beside the extent, too.
+NODE_ARGS[node0]=${NODE_ARGS[node0]%% --cluster*}
+run_node node0
+mv "$KEYS" "$DIR/away"
+refused 'a gateway that has lost its keys' 'gateway.keys is missing' "$FLASHMOB" gateway "$DIR/gateway.toml"
+mv "$DIR/away" "$KEYS"
+chmod 640 "$KEYS/gateway.key"
+refused 'a gateway whose key others may read' 'others may read .*gateway.key' "$FLASHMOB" gateway "$DIR/gateway.toml"
+chmod 600 "$KEYS/gateway.key"
+
+# The gateway's disk is lost, but for the keys.
+rm "$DIR"/gateway.toml.*.map "$DIR/gateway.toml.extents"
+check 'the map is recovered from nodes that let in the gateway alone' "$FLASHMOB" volume recover "$DIR/gateway.toml" pool --yes
+run_gateway
+volume_ready
+check 'the data is still there' same
+stop gateway
+
+# A stolen key.
+cp -r "$KEYS" "$DIR/stolen.keys"
+sed -E 's/^keys = .*/keys = "stolen.keys"/; s|, "unix:[^"]*"||' "$DIR/gateway.toml" >"$DIR/stolen.toml"
+mv "$KEYS/cluster.key" "$DIR/cluster.key"
+refused 'the cluster'"'"'s key is needed for another gateway key' 'cluster.key is missing' "${key[@]}" rotate "$DIR/gateway.toml"
+check 'the gateway gets another key' "${key[@]}" rotate "$DIR/gateway.toml" --cluster-key "$DIR/cluster.key"
+run_gateway
+volume_ready
+check 'the data is there with it' same
+gateway_refused 'the stolen key is void' 'replaced or revoked' "$DIR/stolen.toml"
+nodes_stop
+nodes_run
+gateway_refused 'also for nodes that have started again' 'replaced or revoked' "$DIR/stolen.toml"
+check 'and the cluster goes on' same
+stop gateway
+
+# A node that is not trusted any more.
+extent=$(sed -nE 's/^extent_id = "(.*)"/\1/p' "$DIR/node2.img.flashmob")
+check 'the key of a node is removed' "${key[@]}" unpin "$DIR/gateway.toml" "$extent"
+run_gateway
+started gateway 'a key that is not known here'
+check 'the data is on the others' same
+stop gateway
+
+for file in "$KEYS"/*.key "$DIR"/node?.img.key "$DIR/cluster.key"; do
+    secret=$(sed -n 2p "$file")
+    # The part of the seed: all keys begin in the same way.
+    if grep -lF -- "${secret:22:40}" "$DIR"/*.log* "$DIR"/*.out; then fail "$file is in what was written"; fi
+done
+pass 'no private key is in any log'
