@@ -12,16 +12,16 @@ VOLUME=('layout = "mapped"' 'copies = 2' 'timeout = "60s"')
 key=("$FLASHMOB" key)
 KEYS=$DIR/gateway.keys
 
-# pin NODE: pins the key that the node prints.
+# shown_by NODE: extent and key, as the node prints them.
+shown_by() { sed -nE 's/.*flashmob key pin CONFIG.toml ([0-9a-f]{32} [0-9a-f]{64}).*/\1/p' "$DIR/$1.log" | head -n 1; }
+# pin NODE [OPTION...]: pins the key that the node prints.
 pin() {
-    local words
-    words=$(sed -nE 's/.*flashmob key pin CONFIG.toml ([0-9a-f]{32} [0-9a-f]{64}).*/\1/p' "$DIR/$1.log" | head -n 1)
-    # shellcheck disable=SC2086 # two words
-    "${key[@]}" pin "$DIR/gateway.toml" $words
+    # shellcheck disable=SC2046 # two words
+    "${key[@]}" pin "$DIR/gateway.toml" $(shown_by "$1") "${@:2}"
 }
 nodes_stop() { for node in "${NODES[@]}"; do stop "$node"; done; }
 nodes_run() { for node in "${NODES[@]}"; do run_node "$node"; done; }
-same() { nbdcopy "$URI" "$DIR/back.img" && cmp "$DIR/image" "$DIR/back.img"; }
+same() { nbdcopy "$UNIX_URI" "$DIR/back.img" && cmp "$DIR/image" "$DIR/back.img"; }
 # gateway_refused WHAT PATTERN CONFIG: a gateway with that configuration gets to no node.
 gateway_refused() {
     start stranger "$FLASHMOB" gateway "$3"
@@ -60,7 +60,6 @@ check 'it can be written' nbdcopy --flush "$DIR/image" "$UNIX_URI"
 stop gateway
 
 # Who is kept out.
-sed -i 's/127.0.0.1:0"/127.0.0.1:0"/' "$DIR/plain.toml"
 gateway_refused 'a gateway without keys' 'this node needs keys' "$DIR/plain.toml"
 cp "$DIR/plain.toml" "$DIR/other.toml"
 check 'another cluster has keys, too' "${key[@]}" init "$DIR/other.toml"
@@ -92,24 +91,37 @@ check 'no session can be resumed: there are no tickets' said 'Handshake was comp
 check 'and none was' bash -c "! grep -aq 'This is a resumed session' '$DIR/said.out'"
 # A key of somebody, proven, and 200 bytes that are no grant. The answer is that of the node.
 show_no_grant() {
+    local answer=$1
+    shift
     timeout 60 "${raw[@]}" "$@" < <(printf '%0200d' 7; exec sleep 10) >"$DIR/said.out" 2>&1 || true
-    grep -aq 'no valid grant' "$DIR/said.out"
+    grep -aq "$answer" "$DIR/said.out"
 }
-check 'who has a key and no grant is refused' show_no_grant --alpn=flashmob-link/1
-check 'who names no purpose, too' show_no_grant
+check 'who has a key and no grant is refused' show_no_grant 'are no grant' --alpn=flashmob-link/1
+check 'who names no purpose, too' show_no_grant 'for another purpose'
 
 # Keys that are lost, or that others may read.
 chmod 644 "$DIR/node0.img.key"
 # shellcheck disable=SC2086
 refused 'a node whose key others may read' 'others may read .*node0.img.key' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
 mv "$DIR/node0.img.key" "$DIR/away.key"
+cp "$DIR/node0.img.flashmob" "$DIR/identity"
+# shellcheck disable=SC2086
+refused 'also if it is to forget its volume' 'node0.img.key is missing' "$FLASHMOB" node ${NODE_ARGS[node0]} --forget --listen 127.0.0.1:0
+check 'which it does not' cmp "$DIR/identity" "$DIR/node0.img.flashmob"
 # shellcheck disable=SC2086
 refused 'a node that has lost its key' 'node0.img.key is missing' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
 mv "$DIR/away.key" "$DIR/node0.img.key"
 chmod 600 "$DIR/node0.img.key"
+rm "$DIR/node0.img.flashmob"
+# shellcheck disable=SC2086
+refused 'a node that has lost the name of its cluster' 'names no cluster' "$FLASHMOB" node ${NODE_ARGS[node0]%% --cluster*} --listen 127.0.0.1:0
+mv "$DIR/identity" "$DIR/node0.img.flashmob"
 # The cluster is in the file beside the extent, too.
 NODE_ARGS[node0]=${NODE_ARGS[node0]%% --cluster*}
 run_node node0
+grep -v '^keys = ' "$DIR/gateway.toml" >"$DIR/unnamed.toml"
+cp -r "$KEYS" "$DIR/unnamed.keys"
+refused 'a gateway whose configuration does not name its keys any more' 'does not name it' "$FLASHMOB" gateway "$DIR/unnamed.toml"
 mv "$KEYS" "$DIR/away"
 refused 'a gateway that has lost its keys' 'gateway.keys is missing' "$FLASHMOB" gateway "$DIR/gateway.toml"
 mv "$DIR/away" "$KEYS"
@@ -139,6 +151,20 @@ nodes_stop
 nodes_run
 gateway_refused 'also for nodes that have started again' 'replaced or revoked' "$DIR/stolen.toml"
 check 'and the cluster goes on' same
+stop gateway
+
+# A node gets another key.
+stop node0
+node0_args=${NODE_ARGS[node0]}
+NODE_ARGS[node0]+=" --new-key"
+run_node node0
+NODE_ARGS[node0]=$node0_args
+# shellcheck disable=SC2046 # two words
+refused 'another key of a node is not taken unasked' 'has another key.*--replace' "${key[@]}" pin "$DIR/gateway.toml" $(shown_by node0)
+check 'it is pinned in the place of the old one' pin node0 --replace
+run_gateway
+volume_ready
+check 'the data is there with it' same
 stop gateway
 
 # A node that is not trusted any more.

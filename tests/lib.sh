@@ -246,8 +246,8 @@ begin_gateway() {
     start gateway "$FLASHMOB" gateway "$DIR/gateway.toml"
 }
 gateway_address() {
-    started gateway 'listening on nbd://127\.0\.0\.1:[0-9]+'
-    PORT=$(sed -nE 's|.*listening on nbd://127\.0\.0\.1:([0-9]+).*|\1|p' "$DIR/gateway.log" | head -n 1)
+    started gateway 'listening on nbds?://127\.0\.0\.1:[0-9]+'
+    PORT=$(sed -nE 's|.*listening on nbds?://127\.0\.0\.1:([0-9]+).*|\1|p' "$DIR/gateway.log" | head -n 1)
     URI=nbd://127.0.0.1:$PORT/pool
     UNIX_URI="nbd+unix:///pool?socket=$DIR/gateway.sock"
     export URI UNIX_URI

@@ -368,6 +368,7 @@ impl World<'_> {
                     self.gateway.client_closed(id);
                 }
                 Action::Remember { .. } | Action::Tell(_) => {}
+                Action::SecureClient(_) => unreachable!("no client is asked for TLS"),
                 Action::Commit { .. } => unreachable!("the volume has no copies"),
             }
         }

@@ -105,6 +105,11 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     );
     let stamp = "\n[sums]\nnonce = \"0123456789abcdef0123456789abcdef\"\nbefore = \"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5\"";
     let summed = charged.replacen("version = 2", "version = 3", 1) + stamp;
+    let pinned =
+        "\n[cluster]\nkey = \"19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1\"\ngeneration = 3";
+    let keyed = plain.replacen("version = 1", "version = 4", 1) + pinned;
+    let last = keyed.replacen("generation = 3", "generation = 9223372036854775807", 1);
+    let summed_and_keyed = summed.replacen("version = 3", "version = 4", 1) + pinned;
     let syncs = "version = 1\nboot_id = \"0123456789abcdef0123456789abcdef\"\nfailed = 2\ndropped = 1";
     let seed = |kind: u8, text: &str| [&[kind][..], text.as_bytes()].concat();
     vec![
@@ -114,6 +119,9 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("identity", seed(3, plain)),
         ("identity_with_charge", seed(3, charged)),
         ("identity_with_sums", seed(3, &summed)),
+        ("identity_with_cluster", seed(3, &keyed)),
+        ("identity_of_last_generation", seed(3, &last)),
+        ("identity_with_cluster_and_sums", seed(3, &summed_and_keyed)),
         ("failed_syncs", seed(4, syncs)),
     ]
 }

@@ -3,6 +3,7 @@
 //! Each module feeds one part of flashmob and asserts what must hold whatever comes. Nothing here reads a clock or
 //! draws a random number: an input always does the same.
 
+pub mod admin_host;
 pub mod air_profile;
 pub mod bytes;
 pub mod capture;
@@ -12,6 +13,7 @@ pub mod gateway_frames;
 pub mod gateway_node;
 pub mod heard;
 pub mod iperf3;
+pub mod keys;
 pub mod map_log;
 pub mod nbd;
 pub mod nbd_client;
@@ -21,6 +23,7 @@ pub mod scrub_file;
 pub mod seeds;
 pub mod sums_file;
 pub mod texts;
+pub mod tls;
 pub mod trace;
 pub mod wire;
 
@@ -28,7 +31,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 22] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -43,9 +46,12 @@ pub const TARGETS: [Target; 19] = [
     ("doctor_undo", doctor::undo),
     ("heard", heard::run),
     ("iperf3", iperf3::run),
+    ("keys", keys::run),
     ("map_log", map_log::run),
     ("scrub_file", scrub_file::run),
     ("sums_file", sums_file::run),
     ("trace_format", trace::format),
     ("trace_page", trace::page),
+    ("tls", tls::run),
+    ("admin_host", admin_host::run),
 ];

@@ -101,6 +101,7 @@ impl Conn {
                     self.events.push(format!("{cookie} {op:?} {flags:?} {offset_bytes}+{len_bytes} {sum}"));
                     self.owed.push((request, reserved_bytes));
                 }
+                Ok(Event::StartTls) => unreachable!("it was not demanded"),
                 Ok(Event::Closed) => self.end("closed".to_string()),
                 Err(error) => self.end(error.to_string()),
             }

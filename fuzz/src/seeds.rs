@@ -35,6 +35,8 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "doctor_undo" => crate::doctor::seeds(),
         "heard" => crate::heard::seeds(),
         "iperf3" => iperf3(),
+        "keys" => crate::keys::seeds(),
+        "admin_host" => crate::admin_host::seeds(),
         "map_log" => crate::map_log::seeds(),
         "scrub_file" => crate::scrub_file::seeds(),
         "sums_file" => crate::sums_file::seeds(),
@@ -423,10 +425,27 @@ threads = 8
 direct = true
 mapped = "off"
 "#;
+    let keyed = r#"admin = "127.0.0.1:10810"
+admin_hosts = ["gateway.example.org", "nas"]
+keys = "../keys"
+[[volume]]
+name = "pool"
+[[volume.node]]
+address = "tablet"
+"#;
+    let bad_keys =
+        "keys = '~/keys'\nadmin_hosts = ['a:1', '']\n[[volume]]\nname = 'pool'\n[[volume.node]]\naddress = 'a'\n";
     let small = "[[volume]]\nname = \"pool\"\nbatch = \"auto\"\n[[volume.node]]\naddress = \"tablet\"\n";
     let wrong = "listen = [\"nowhere:0\"]\nmemory = \"1KiB\"\n[[volume]]\nname = \"a\\nb\"\nlinkz = 3\nnode = []\n";
     let broken = "[[volume]\nname = 'pool\n";
-    let texts = [("full", full), ("small", small), ("wrong", wrong), ("broken", broken)];
+    let texts = [
+        ("full", full),
+        ("small", small),
+        ("wrong", wrong),
+        ("broken", broken),
+        ("keyed", keyed),
+        ("bad_keys", bad_keys),
+    ];
     texts.into_iter().map(|(name, text)| (name, text.as_bytes().to_vec())).collect()
 }
 

@@ -19,6 +19,7 @@ fn open(data: &Path, forget: bool) -> (Extent, Clock) {
         links_max: 8,
         cluster: None,
         repin: false,
+        new_key: false,
         order: IssueOrder::Sorted,
     };
     let clock = Clock::start();

@@ -42,6 +42,7 @@ fn open(data: &Path, forget: bool) -> Bed {
         links_max: 8,
         cluster: None,
         repin: false,
+        new_key: false,
         order: IssueOrder::Sorted,
     };
     let clock = Clock::start();

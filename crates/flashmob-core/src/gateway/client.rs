@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::local::{LocalExtents, NoLocal};
 use super::request::Incoming;
 use super::state::volume::ExportTable;
-use super::state::{Client, ClientId, ClientKind, NbdClient};
+use super::state::{Client, ClientId, ClientKind, NbdClient, Right};
 use super::{Action, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::nbd;
@@ -22,10 +22,33 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 impl Gateway {
     /// An NBD client connected; `None` if the limit is reached or the gateway is draining.
     pub fn client_opened(&mut self, now: Time) -> Option<ClientId> {
+        self.open_client(now, nbd::Session::default())
+    }
+
+    /// In the same way a client that has to begin TLS, which [`Action::SecureClient`] asks for.
+    pub fn client_opened_for_tls(&mut self, now: Time) -> Option<ClientId> {
+        self.open_client(now, nbd::Session::demanding_tls())
+    }
+
+    /// The client has begun TLS, and has proven to be one with these rights.
+    pub fn client_secured(&mut self, id: ClientId, rights: Vec<Right>) {
+        let Some(client) = self.clients.get_mut(id) else { return };
+        client.rights = Some(rights);
+        if let ClientKind::Nbd(nbd) = &mut client.kind {
+            nbd.session.secured();
+        }
+    }
+
+    /// The names of the volumes, in their order.
+    pub fn volume_names(&self) -> impl Iterator<Item = &str> {
+        self.volumes.iter().map(|volume| &volume.spec.name[..])
+    }
+
+    fn open_client(&mut self, now: Time, session: nbd::Session) -> Option<ClientId> {
         if self.clients.iter().filter(|(_, c)| !c.is_native()).count() >= self.config.clients_max {
             return None;
         }
-        let nbd = NbdClient { session: nbd::Session::default(), rx: RxBuf::new() };
+        let nbd = NbdClient { session, rx: RxBuf::new() };
         let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None, Some(now + HANDSHAKE_TIMEOUT))?;
         self.clients.mark(id);
         Some(id)
@@ -162,6 +185,7 @@ impl Gateway {
                         client.losses_told = losses_told;
                     }
                 }
+                Ok(nbd::Event::StartTls) => self.actions.push_back(Action::SecureClient(id)),
                 Ok(nbd::Event::Closed) => self.close_client(id, None),
                 Ok(nbd::Event::Blocked | nbd::Event::NeedMore) => {}
                 Err(error) => {
@@ -200,7 +224,8 @@ impl Gateway {
         let is_held_back =
             is_turn_of_another || client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes;
         self.memory.budget.set_closed(is_held_back);
-        let event = nbd.session.next(&mut nbd.rx, &ExportTable(&self.volumes), &mut self.memory.budget);
+        let exports = ExportTable { volumes: &self.volumes, rights: client.rights.as_deref() };
+        let event = nbd.session.next(&mut nbd.rx, &exports, &mut self.memory.budget);
         self.memory.budget.set_closed(false);
         match event {
             Ok(nbd::Event::NeedMore) => None,

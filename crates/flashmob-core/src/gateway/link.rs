@@ -2,6 +2,7 @@
 
 use super::Gateway;
 use super::state::{Charged, LinkId, State};
+use super::welcome::{OF_LINEAR, another_extent};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::layout::EXTENTS_MAX;
 use crate::stages::GatewayInterval;
@@ -29,7 +30,16 @@ impl Gateway {
     }
 
     /// The shell has connected a link, and the other end has proven to serve this extent.
+    ///
+    /// Another one than is known gets no hello, by which a free extent would be claimed; but in a volume with copies it may be offered in the place of a lost
+    /// one, as its welcome tells.
     pub fn link_proven(&mut self, now: Time, id: LinkId, extent_id: [u8; 16]) {
+        let node = &self.nodes[self.links[id].node];
+        let known = node.extent_id.filter(|known| *known != extent_id);
+        if let Some(known) = known.filter(|_| self.volumes[node.volume].copies.is_none()) {
+            let text = another_extent(known, extent_id, OF_LINEAR);
+            return self.refuse_node(now, id, text);
+        }
         self.link_connected(now, id);
         self.links[id].proven = Some(extent_id);
     }

@@ -56,7 +56,7 @@ pub use state::samples::{
 };
 use state::volume::Volume;
 use state::{Batches, Clients, Link, Links, Memory, Metrics, Node, Queues, Requests};
-pub use state::{ClientId, GatewayCounters, LinkCounters, LinkId};
+pub use state::{ClientId, GatewayCounters, LinkCounters, LinkId, Right};
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
 
 /// The state machine of one gateway. `state/mod.rs` describes the fields.

@@ -18,6 +18,9 @@ pub enum Action {
     Disconnect(LinkId),
     /// Write what is queued, then close this client's connection. With a reason if the client caused it.
     CloseClient(ClientId, Option<String>),
+    /// Write what is queued, then begin TLS on this client's connection, and call
+    /// [`Gateway::client_secured`](super::Gateway::client_secured) when its handshake is over.
+    SecureClient(ClientId),
     /// Store durably that this node serves this extent: see [`GatewayConfig::extent_ids`](super::GatewayConfig::extent_ids).
     Remember {
         /// Which node, counted over all volumes.

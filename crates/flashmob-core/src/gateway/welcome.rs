@@ -12,9 +12,26 @@ use crate::wire::hello::{Refuse, RefuseReason, Welcome};
 /// Pause before the next attempt at a node that is the wrong one.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
+/// What to do if an extent of a volume without copies is another one.
+pub(super) const OF_LINEAR: &str = "bring the old one back, correct `extent` in the configuration, or start the gateway with --forget to give its data up";
+
+pub(super) fn another_extent(known: [u8; 16], found: [u8; 16], remedy: &str) -> String {
+    let [known, found] = [known, found].map(u128::from_be_bytes);
+    format!(
+        "it serves another extent ({found:032x}) than the one that this volume knows ({known:032x}); was its data \
+         replaced, its card not mounted, or its address given to another node? {remedy}"
+    )
+}
+
 impl Gateway {
     /// The node accepts the link. Everything that was sent on this link before is over.
     pub(super) fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        if let Some(proven) = self.links[id].proven.filter(|proven| *proven != welcome.extent_id) {
+            let [proven, said] = [proven, welcome.extent_id].map(u128::from_be_bytes);
+            let text =
+                format!("it says that it serves extent {said:032x}, and its key is that of extent {proven:032x}");
+            return self.refuse_node(now, id, text);
+        }
         if self.refuse_third_start(now, id, welcome) {
             return;
         }
@@ -65,30 +82,19 @@ impl Gateway {
         let number = self.links[id].node;
         let node = &mut self.nodes[number];
         let volume = &mut self.volumes[node.volume];
-        if let Some(proven) = self.links[id].proven.filter(|proven| *proven != welcome.extent_id) {
-            let [proven, said] = [proven, welcome.extent_id].map(u128::from_be_bytes);
-            return Err(format!(
-                "it says that it serves extent {said:032x}, and its key is that of extent {proven:032x}"
-            ));
-        }
         let expected = volume.sizes_bytes[node.extent as usize];
         if let Some(expected) = expected.filter(|&e| e != welcome.size_bytes) {
             return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
         }
         if let Some(known) = node.extent_id.filter(|known| *known != welcome.extent_id) {
-            let [known, found] = [known, welcome.extent_id].map(u128::from_be_bytes);
             let remedy = if volume.copies.is_some() {
                 let Welcome { extent_id, size_bytes, .. } = *welcome;
                 node.offer = Some(Offer { extent_id, size_bytes, seen: now });
                 "bring the old one back, or give its data up with `flashmob volume replace`: it is copied from other nodes"
             } else {
-                "bring the old one back, correct `extent` in the configuration, or start the gateway with --forget to give \
-                 its data up"
+                OF_LINEAR
             };
-            return Err(format!(
-                "it serves another extent ({found:032x}) than the one that this volume knows ({known:032x}); was its data \
-                 replaced, its card not mounted, or its address given to another node? {remedy}"
-            ));
+            return Err(another_extent(known, welcome.extent_id, remedy));
         }
         let extent = node.extent as usize;
         let became_ready = volume.learn_size(extent, welcome.size_bytes).map_err(|error| error.to_string())?;

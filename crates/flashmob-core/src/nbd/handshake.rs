@@ -1,6 +1,6 @@
 //! The server's handshake: the client's flags, then its options one by one, until an export is open.
 //!
-//! Fixed newstyle only, without TLS. The only metadata context is `base:allocation`. A refused option gets an error reply with a text, and
+//! Fixed newstyle only, without TLS or with nothing else (the document's FORCEDTLS). The only metadata context is `base:allocation`. A refused option gets an error reply with a text, and
 //! its data is skipped as it arrives, without being buffered.
 
 use super::fields::Fields;
@@ -20,9 +20,24 @@ pub const OPTION_DISCARD_BYTES_MAX: u32 = 1 << 20;
 /// Most options of a client, so that the handshake ends.
 pub const OPTIONS_MAX: u32 = 1024;
 
+/// Whether the connection is, or has to be, inside TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Tls {
+    /// It is not, and cannot be.
+    #[default]
+    Absent,
+    /// It has to be: no option is answered before.
+    Demanded,
+    /// The client was told to begin; nothing is decoded before it has.
+    Starting,
+    /// It is.
+    On,
+}
+
 /// The state of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
+    tls: Tls,
     /// The client's flags, once received.
     flags: Option<u32>,
     /// Options received.
@@ -44,6 +59,8 @@ pub(super) enum Step {
     Done { skip_bytes: u64 },
     /// The export with this index is open under these terms.
     Opened { export: usize, terms: Terms },
+    /// The client begins TLS.
+    StartTls,
     /// The client ended the session.
     Aborted,
 }
@@ -58,6 +75,17 @@ pub(super) fn greet(out: &mut OutQueue) {
 }
 
 impl Handshake {
+    pub(super) fn demanding_tls() -> Handshake {
+        Handshake { tls: Tls::Demanded, ..Handshake::default() }
+    }
+
+    /// The client is inside TLS, and what it agreed on before is forgotten. Its flags stay: they are not sent again.
+    pub(super) fn secured(&mut self) {
+        if self.tls == Tls::Starting {
+            *self = Handshake { tls: Tls::On, flags: self.flags, options: self.options, ..Handshake::default() };
+        }
+    }
+
     /// Processes the message at the front of `rx`.
     pub(super) fn step(
         &mut self,
@@ -65,6 +93,9 @@ impl Handshake {
         out: &mut OutQueue,
         exports: &dyn Exports,
     ) -> Result<Step, SessionError> {
+        if self.tls == Tls::Starting {
+            return Ok(Step::NeedMore);
+        }
         let mut fields = Fields(rx.data());
         let Some(flags) = self.flags else {
             let Some(flags) = fields.u32() else { return Ok(Step::NeedMore) };
@@ -84,8 +115,8 @@ impl Handshake {
         if len_bytes > OPTION_DISCARD_BYTES_MAX {
             return Err(SessionError::OptionTooLong(len_bytes));
         }
-        let takes_data =
-            matches!(option, OPT_EXPORT_NAME | OPT_INFO | OPT_GO | OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT);
+        let takes_data = self.tls != Tls::Demanded
+            && matches!(option, OPT_EXPORT_NAME | OPT_INFO | OPT_GO | OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT);
         let mut data: &[u8] = &[];
         if takes_data && len_bytes <= OPTION_BYTES_MAX {
             match fields.bytes(len_bytes as usize) {
@@ -103,6 +134,10 @@ impl Handshake {
         let option = Haggle { number: option, len_bytes, data, flags };
         let step = self.answer(&option, out, exports)?;
         rx.consume(OPTION_HEADER_BYTES + option.data.len());
+        if matches!(step, Step::StartTls) && !rx.is_empty() {
+            // They may be anybody's, and must not count as the client's.
+            return Err(SessionError::BehindStartTls);
+        }
         Ok(step)
     }
 
@@ -112,6 +147,7 @@ impl Handshake {
             self.mapped = None;
         }
         match option.number {
+            OPT_EXPORT_NAME if self.tls == Tls::Demanded => return Err(SessionError::TlsDemanded),
             OPT_EXPORT_NAME => return self.export_name(option, out, exports),
             OPT_ABORT => {
                 option.reply(out, REP_ACK, &[]);
@@ -119,6 +155,18 @@ impl Handshake {
             }
             _ if option.flags & FLAG_C_FIXED_NEWSTYLE == 0 => {
                 option.refuse(out, REP_ERR_INVALID, "client did not announce fixed newstyle");
+            }
+            OPT_STARTTLS if self.tls == Tls::Demanded && option.len_bytes == 0 => {
+                option.reply(out, REP_ACK, &[]);
+                self.tls = Tls::Starting;
+                return Ok(Step::StartTls);
+            }
+            OPT_STARTTLS if self.tls != Tls::Absent => {
+                let text = if self.tls == Tls::On { "TLS has begun already" } else { "option must not have data" };
+                option.refuse(out, REP_ERR_INVALID, text);
+            }
+            _ if self.tls == Tls::Demanded => {
+                option.refuse(out, REP_ERR_TLS_REQD, "this server answers inside TLS only: use nbds://");
             }
             _ if option.len_bytes > OPTION_BYTES_MAX => {
                 option.refuse(out, REP_ERR_TOO_BIG, "option has more than 64 KiB of data");

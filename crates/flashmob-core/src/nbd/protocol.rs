@@ -100,6 +100,8 @@ pub const REP_FLAG_ERROR: u32 = 1 << 31;
 pub const REP_ERR_UNSUP: u32 = REP_FLAG_ERROR + 1;
 /// Error reply to an option: its data or the moment is wrong.
 pub const REP_ERR_INVALID: u32 = REP_FLAG_ERROR + 3;
+/// The server answers this option only inside TLS.
+pub const REP_ERR_TLS_REQD: u32 = REP_FLAG_ERROR + 5;
 /// Error reply to an option: the export is not available.
 pub const REP_ERR_UNKNOWN: u32 = REP_FLAG_ERROR + 6;
 /// Error reply to an option: the request or its reply is too large.

@@ -51,6 +51,9 @@ pub enum Event {
         /// What it reserved of the budget; the caller releases it when the answer is sent or dropped.
         reserved_bytes: u64,
     },
+    /// The client begins TLS: send what is queued, and call [`Session::secured`] when its handshake is over. Bytes that come before are not
+    /// decoded.
+    StartTls,
     /// The client ended the session properly. Outstanding requests may still be answered.
     Closed,
 }
@@ -81,6 +84,12 @@ pub enum SessionError {
         /// Why not.
         reason: String,
     },
+    /// `OPT_EXPORT_NAME` outside of TLS; the option has no error reply.
+    #[error("client asked for an export outside of TLS")]
+    TlsDemanded,
+    /// Bytes came behind `OPT_STARTTLS`, outside of TLS.
+    #[error("bytes came behind STARTTLS, before TLS had begun")]
+    BehindStartTls,
     /// Something other than a request came.
     #[error("a request starts with {0:#010x}, which is not NBD's magic number")]
     RequestMagic(u32),
@@ -132,6 +141,19 @@ impl Default for Session {
 }
 
 impl Session {
+    /// A new connection that answers nothing but the beginning of TLS, until that has begun.
+    #[must_use]
+    pub fn demanding_tls() -> Session {
+        Session { phase: Phase::Handshake(Handshake::demanding_tls()), ..Session::default() }
+    }
+
+    /// What comes from now on was inside TLS.
+    pub fn secured(&mut self) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.secured();
+        }
+    }
+
     /// The bytes to send to the client.
     #[must_use]
     pub fn out(&self) -> &OutQueue {
@@ -188,6 +210,7 @@ impl Session {
                     Step::Blocked => return Ok(Event::Blocked),
                     Step::Done { skip_bytes } => self.skip_bytes = skip_bytes,
                     Step::Aborted => return Ok(Event::Closed),
+                    Step::StartTls => return Ok(Event::StartTls),
                     Step::Opened { export, terms } => {
                         self.structured = terms.structured;
                         self.phase = Phase::Transmission(Transmission { terms, arriving: None });

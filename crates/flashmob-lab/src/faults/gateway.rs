@@ -399,6 +399,9 @@ impl World {
                 }
                 Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
                 Action::CloseClient(id, None) => self.gateway.closing.push(id),
+                Action::SecureClient(_) => {
+                    self.ctx.fail("a client is to begin TLS that was not asked for it".to_string())
+                }
                 Action::Tell(_) if self.gateway.is_former => {}
                 // Until somebody says that the fresh extent takes the place of the old one, and that one for ever.
                 Action::Tell(Told::NodeRefused(name, text))

@@ -43,7 +43,7 @@ pub const HEAD_BYTES_MAX: usize = 8192;
 pub const HEADERS_MAX: usize = 64;
 /// A client has this long for its line and headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// One that is silent for this long makes room for a newcomer.
+/// One that has been open for this long, and whose request is not being carried out, makes room for a newcomer.
 const SILENCE: Duration = Duration::from_millis(500);
 /// A connection lasts at most this long, whatever it does: twice the loop's time to answer, and time for a slow network.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);

@@ -3,6 +3,7 @@
 use flashmob_core::gateway::{Action, Event};
 use flashmob_core::units::{Bytes, Time};
 
+use super::secure::Secrecy;
 use super::server::GatewayServer;
 use super::whereabouts::Sighting;
 
@@ -23,6 +24,11 @@ impl GatewayServer {
                             self.turned_away.note(&peer, &format!("dropped: {reason}"));
                         }
                         conn.closing = Some(std::time::Instant::now() + super::server::CLOSE_TIMEOUT);
+                    }
+                }
+                Action::SecureClient(id) => {
+                    if let Some((_, conn)) = self.clients.iter_mut().find(|(_, c)| c.id == id) {
+                        conn.secrecy = Secrecy::Starting;
                     }
                 }
                 Action::Remember { node, extent_id } => {

@@ -306,9 +306,14 @@ impl Links {
         if !stream.is_secured() {
             return;
         }
-        let Some(extent) = stream.peer_spki(LINK_PURPOSE).and_then(|spki| keys.extent_of(spki)) else {
+        let spki = stream.peer_spki(LINK_PURPOSE);
+        let Some(extent) = spki.and_then(|spki| keys.extent_of(spki)) else {
+            let why = match spki {
+                Some(_) => "the other end has a key that is not known here",
+                None => "the other end serves another purpose than links",
+            };
             self.bases[id.0] = Base::None;
-            return gateway.link_refused(now, id, "the other end has a key that is not known here".to_string());
+            return gateway.link_refused(now, id, why.to_string());
         };
         if let Err(error) = stream.send_first(&keys.grant) {
             return self.close(gateway, now, id, &error.to_string());

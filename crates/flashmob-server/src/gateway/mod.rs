@@ -13,6 +13,7 @@ mod open;
 mod place;
 mod report;
 pub mod scrub_file;
+mod secure;
 mod server;
 mod surplus;
 mod volumes;

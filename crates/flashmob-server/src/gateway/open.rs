@@ -7,6 +7,7 @@ use flashmob_core::gateway::{CopiesSpec, ExtentSpec, VolumeSpec};
 use super::links::NodePlace;
 use super::place::Place;
 use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
+use crate::keys::GatewayKeys;
 use crate::net::{Clock, Means, SocketOptions, Wake};
 use crate::node::{Extent, ExtentConfig};
 use crate::store::StoreConfig;
@@ -22,6 +23,7 @@ pub(super) fn open_place(
     clock: Clock,
     wake: &Wake,
     share_bytes: u64,
+    keys: Option<&GatewayKeys>,
 ) -> anyhow::Result<NodePlace> {
     match &node.source {
         NodeSource::Remote { address } => {
@@ -56,12 +58,22 @@ pub(super) fn open_place(
                 forget: false,
                 cluster: None,
                 repin: false,
+                new_key: false,
                 memory_bytes: LOCAL_NODE_MEMORY_BYTES,
                 links_max: volume.links.max(1) + 1,
                 order: IssueOrder::Sorted,
             };
             let extent = Extent::open(&config, clock, wake.clone())
                 .with_context(|| format!("volume '{}': cannot serve the local node {}", volume.name, path.display()))?;
+            // Its door is not used here, so its cluster is compared.
+            if let Some(own) = extent.keys().filter(|own| keys.is_none_or(|keys| keys.granted.cluster != own.cluster)) {
+                anyhow::bail!(
+                    "volume '{}': the local node {} belongs to cluster {}, and this gateway does not",
+                    volume.name,
+                    path.display(),
+                    own.cluster.short()
+                );
+            }
             extents.push(extent);
             Ok(NodePlace::Local(extents.len() - 1))
         }

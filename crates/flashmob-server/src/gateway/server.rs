@@ -20,11 +20,12 @@ use super::maps::Maps;
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
+use super::secure::{Secrecy, WayIn, load_nbd_keys};
 use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
-use crate::keys::{Folder, GatewayKeys};
+use crate::keys::{Folder, GatewayKeys, NbdClient, NbdKeys};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -63,9 +64,19 @@ pub(super) fn load_keys(config: &Config) -> anyhow::Result<Option<GatewayKeys>> 
 pub(super) struct ClientConn {
     pub stream: Stream,
     pub id: ClientId,
-    readiness: Readiness,
+    pub readiness: Readiness,
+    /// How far it is with TLS, if it has to begin that.
+    pub secrecy: Secrecy,
+    /// Who it is, if it has proven that.
+    pub who: Option<NbdClient>,
     /// Close when everything is written, at the latest then.
     pub closing: Option<Instant>,
+}
+
+impl ClientConn {
+    fn may_be_read(&self) -> bool {
+        self.readiness.is_readable() && self.secrecy != Secrecy::Starting
+    }
 }
 
 /// A gateway, ready to run.
@@ -103,6 +114,8 @@ pub struct GatewayServer {
     pub(super) turned_away: TurnedAway,
     /// Most clients.
     connections: usize,
+    /// What clients over TCP have to prove, if the cluster has keys.
+    pub(super) nbd_keys: Option<NbdKeys>,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
 }
@@ -146,6 +159,7 @@ impl GatewayServer {
             listeners.push(listener);
         }
         server.listeners = listeners;
+        server.nbd_keys = load_nbd_keys(config)?;
         Ok(server)
     }
 
@@ -163,6 +177,7 @@ impl GatewayServer {
         let clock = Clock::start();
         let poll = Poll::new()?;
         let wake = Wake::new(poll.registry(), WAKE)?;
+        let keys = load_keys(config)?;
         let (mut places, mut extents) = (Vec::new(), Vec::new());
         let links_count: usize = config.volumes.iter().map(|volume| volume.links * volume.nodes.len()).sum();
         let share_bytes = config.memory_bytes / BUFFERS_PART / (2 * links_count.max(1)) as u64;
@@ -171,10 +186,9 @@ impl GatewayServer {
                 refuse_unknown_congestion(name).with_context(|| format!("volume '{}': 'congestion'", volume.name))?;
             }
             for node in &volume.nodes {
-                places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes)?);
+                places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes, keys.as_ref())?);
             }
         }
-        let keys = load_keys(config)?;
         let (memory, config_path) = kept.unzip();
         let (maps, copies) = Maps::open(config, config_path, start.take_over, &wake)?;
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
@@ -220,6 +234,7 @@ impl GatewayServer {
             surplus: Surplus::default(),
             turned_away: TurnedAway::default(),
             connections: config.connections,
+            nbd_keys: None,
             next_look: Time::default(),
         })
     }
@@ -295,8 +310,7 @@ impl GatewayServer {
 
     /// How long the loop may sleep.
     fn poll_timeout(&mut self, draining: bool, resident: Option<&(dyn Resident + '_)>) -> Option<Duration> {
-        let readable =
-            self.clients.iter().any(|(_, c)| c.readiness.is_readable() && self.gateway.client_wants_bytes(c.id));
+        let readable = self.clients.iter().any(|(_, c)| c.may_be_read() && self.gateway.client_wants_bytes(c.id));
         if readable || self.links.is_any_readable() || self.gateway.wants_turn() {
             return Some(Duration::ZERO);
         }
@@ -309,6 +323,8 @@ impl GatewayServer {
         let soon = closing.then_some(Duration::from_millis(20));
         let surplus = self.surplus.due(self.gateway.memory_used_bytes());
         let dues = self.gateway.next_timeout().into_iter().chain(surplus).chain(self.maps.scrubs_due(&self.gateway));
+        // Whose rights were revoked is out within a second, though nobody asks for anything.
+        let dues = dues.chain(self.has_proven_clients().then_some(self.next_look));
         let due = dues.min().map(|at| self.clock.until(at));
         soon.into_iter().chain(due).chain(self.turned_away.due_in()).chain(resident.map(Resident::wakes_in)).min()
     }
@@ -358,6 +374,7 @@ impl GatewayServer {
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
             self.links.look(&self.gateway);
+            self.end_revoked();
         }
         while let Ok(answer) = self.questions.try_recv() {
             // The receiver may have timed out.
@@ -409,7 +426,13 @@ impl GatewayServer {
             log::warn!("client {}: {error}", stream.peer());
             return;
         }
-        let Some(id) = self.gateway.client_opened(self.clock.now()) else {
+        let now = self.clock.now();
+        let opened = match self.way_in(&stream) {
+            WayIn::Open => self.gateway.client_opened(now),
+            WayIn::Tls => self.gateway.client_opened_for_tls(now),
+            WayIn::Closed(why) => return self.turned_away.note(&format!("client {}", stream.peer()), &why),
+        };
+        let Some(id) = opened else {
             let reason = format!("refused: {} clients are connected; see 'connections'", self.clients.len());
             return self.turned_away.note(&format!("client {}", stream.peer()), &reason);
         };
@@ -417,7 +440,8 @@ impl GatewayServer {
             self.conn_of_client.resize(id.index + 1, usize::MAX);
         }
         self.conn_of_client[id.index] = key;
-        self.clients.insert(ClientConn { stream, id, readiness: Readiness::unknown(), closing: None });
+        let (readiness, secrecy) = (Readiness::unknown(), Secrecy::Settled);
+        self.clients.insert(ClientConn { stream, id, readiness, secrecy, who: None, closing: None });
     }
 
     /// If there are as many clients as may be, one that has not chosen an export is dropped for a newcomer.
@@ -434,13 +458,13 @@ impl GatewayServer {
 
     fn read_clients(&mut self) {
         let now = self.clock.now();
-        let mut ended = Vec::new();
+        let (mut ended, mut failed, mut proven) = (Vec::new(), Vec::new(), Vec::new());
         for (key, conn) in &mut self.clients {
             if self.gateway.is_client_paused(conn.id) {
                 self.gateway.process_client(now, conn.id, &mut self.links);
                 continue;
             }
-            if !conn.readiness.is_readable() || !self.gateway.client_wants_bytes(conn.id) {
+            if !conn.may_be_read() || !self.gateway.client_wants_bytes(conn.id) {
                 continue;
             }
             let is_choosing = self.gateway.is_client_choosing(conn.id);
@@ -449,12 +473,24 @@ impl GatewayServer {
             match filled {
                 Ok(Filled::More(_)) => {}
                 Ok(Filled::Drained(_)) => conn.readiness.drained(),
-                Ok(Filled::End) | Err(_) => ended.push(key),
+                Ok(Filled::End) | Err(_) if conn.secrecy == Secrecy::Settled => ended.push(key),
+                Ok(Filled::End) => failed.push((key, "it left before it had proven its key".to_string())),
+                Err(error) => failed.push((key, error.to_string())),
             }
-            self.gateway.process_client(now, conn.id, &mut self.links);
+            match conn.secrecy {
+                Secrecy::Settled => self.gateway.process_client(now, conn.id, &mut self.links),
+                _ if conn.stream.is_secured() => proven.push(key),
+                _ => {}
+            }
         }
         for key in ended {
             self.remove_client(key);
+        }
+        for (key, why) in failed {
+            self.turn_away_client(key, &format!("not let in: {why}"));
+        }
+        for key in proven {
+            self.let_in(now, key);
         }
     }
 
@@ -487,6 +523,7 @@ impl GatewayServer {
                 Err(_) => return self.remove_client(key),
             }
         }
+        self.begin_tls(key);
     }
 
     fn close_written(&mut self) {
@@ -504,7 +541,7 @@ impl GatewayServer {
         }
     }
 
-    fn remove_client(&mut self, key: usize) {
+    pub(super) fn remove_client(&mut self, key: usize) {
         if let Some(conn) = self.clients.try_remove(key) {
             self.gateway.client_closed(conn.id);
         }

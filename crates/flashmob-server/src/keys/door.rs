@@ -10,7 +10,7 @@ use flashmob_core::buffers::RxBuf;
 
 use super::doorman::Doorman;
 use super::folder::LINK_PURPOSE;
-use super::grant::{GRANT_BYTES, Grant};
+use super::grant::{BadGrant, GRANT_BYTES, Grant};
 use super::key::PublicKey;
 use super::node::NodeKeys;
 use crate::net::tls::HANDSHAKE_RECORD;
@@ -18,6 +18,9 @@ use crate::net::{Filled, Stream};
 
 /// What every peer without keys is told, and nothing else.
 pub const NEEDS_KEYS: &str = "this node needs keys: see `flashmob key` at the gateway";
+
+/// Most reads of what a peer without keys has sent.
+const THROWN_AWAY_MAX: usize = 16;
 
 /// A connection that is not admitted yet.
 #[derive(Debug, Default)]
@@ -64,7 +67,11 @@ impl Door {
                 }
                 Some(_) => {
                     // What it sent is thrown away: with bytes unread the connection would be reset before the answer is there.
-                    stream.fill_little(&mut RxBuf::new())?;
+                    for _ in 0..THROWN_AWAY_MAX {
+                        if !matches!(stream.fill_little(&mut RxBuf::new())?, Filled::More(_)) {
+                            break;
+                        }
+                    }
                     return Ok(Step::Refused(NEEDS_KEYS));
                 }
             }
@@ -73,12 +80,17 @@ impl Door {
         if filled == Filled::End || !stream.is_secured() || self.received.len() < GRANT_BYTES {
             return Ok(Step::More(filled));
         }
-        let proven = stream.peer_spki(LINK_PURPOSE).and_then(PublicKey::from_spki);
-        let grant = Grant::parse(&self.received.data()[..GRANT_BYTES]);
-        let (Some(proven), Ok(grant)) = (proven, grant) else {
-            return Ok(Step::Refused(
-                "the first bytes of the link are no valid grant: do gateway and node run the same version?",
-            ));
+        let Some(proven) = stream.peer_spki(LINK_PURPOSE).and_then(PublicKey::from_spki) else {
+            return Ok(Step::Refused("the connection is for another purpose than a link"));
+        };
+        let grant = match Grant::parse(&self.received.data()[..GRANT_BYTES]) {
+            Ok(grant) => grant,
+            Err(BadGrant::Signature) => return Ok(Step::Refused("the signature of the grant is not valid")),
+            Err(BadGrant::Form | BadGrant::Field) => {
+                return Ok(Step::Refused(
+                    "the first bytes of the link are no grant: do gateway and node run the same version?",
+                ));
+            }
         };
         Ok(match judge(&grant, proven, keys.cluster, generation) {
             Err(why) => Step::Refused(why),
@@ -100,7 +112,9 @@ fn judge(grant: &Grant, proven: PublicKey, cluster: PublicKey, generation: u64) 
         return Err("the grant is another gateway's");
     }
     if grant.generation < generation {
-        return Err("this gateway's key was replaced or revoked: the node has seen a later generation");
+        return Err(
+            "this gateway's key was replaced or revoked: the node has seen a later generation; see `flashmob key rotate`",
+        );
     }
     Ok(())
 }

@@ -1,17 +1,16 @@
 //! How often a handshake may begin: one costs a small board some milliseconds, and anybody may ask for it.
 //!
-//! Each address (IPv6: its first 64 bits) may begin [`EACH_PER_S`] a second, and as many at once as a gateway has links. All addresses that were not let in
-//! lately may begin [`STRANGERS_PER_S`] together, so that strangers do not keep known gateways waiting.
+//! Each address may begin [`EACH_PER_S`] a second, and [`EACH_AT_ONCE`] at once. All addresses that were not let in lately may begin
+//! [`STRANGERS_PER_S`] together, so that strangers do not keep known gateways waiting. Of those that wait, known ones come first, then those whose last handshake
+//! began longest ago: who has many connections from few addresses waits behind who has one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use flashmob_core::strangers::origin;
-
 /// Handshakes that one address may begin in a second, and at once.
-const EACH_PER_S: f64 = 4.0;
-const EACH_AT_ONCE: f64 = 32.0;
+const EACH_PER_S: f64 = 8.0;
+const EACH_AT_ONCE: f64 = 64.0;
 /// The same of all addresses together that were not let in lately.
 const STRANGERS_PER_S: f64 = 16.0;
 const STRANGERS_AT_ONCE: f64 = 64.0;
@@ -45,6 +44,8 @@ impl Allowance {
 struct Origin {
     own: Allowance,
     was_let_in: bool,
+    /// When its last handshake began.
+    served: Option<Instant>,
 }
 
 /// Who may begin a handshake.
@@ -60,10 +61,7 @@ impl Doorman {
     /// # Errors
     /// Not yet: it may after this time, if nobody else comes first.
     pub fn admit(&mut self, now: Instant, from: Option<IpAddr>) -> Result<(), Duration> {
-        let from = origin(from);
-        self.forget_one(from);
-        let new = || Origin { own: Allowance::full(now, EACH_PER_S, EACH_AT_ONCE), was_let_in: false };
-        let origin = self.origins.entry(from).or_insert_with(new);
+        let origin = self.origin(now, from);
         if let Some(wait) = origin.own.wait(now) {
             return Err(wait);
         }
@@ -75,15 +73,29 @@ impl Doorman {
             }
             strangers.left -= 1.0;
         }
+        let origin = self.origin(now, from);
         origin.own.left -= 1.0;
+        origin.served = Some(now);
         Ok(())
+    }
+
+    /// The order in which those that wait are asked.
+    #[must_use]
+    pub fn turn_of(&self, from: Option<IpAddr>) -> (bool, Option<Instant>) {
+        let origin = self.origins.get(&from.map(|from| from.to_canonical()));
+        (!origin.is_some_and(|origin| origin.was_let_in), origin.and_then(|origin| origin.served))
     }
 
     /// A peer has shown a valid grant.
     pub fn let_in(&mut self, from: Option<IpAddr>) {
-        if let Some(origin) = self.origins.get_mut(&origin(from)) {
-            origin.was_let_in = true;
-        }
+        self.origin(Instant::now(), from).was_let_in = true;
+    }
+
+    fn origin(&mut self, now: Instant, from: Option<IpAddr>) -> &mut Origin {
+        let from = from.map(|from| from.to_canonical());
+        self.forget_one(from);
+        let own = || Allowance::full(now, EACH_PER_S, EACH_AT_ONCE);
+        self.origins.entry(from).or_insert_with(|| Origin { own: own(), was_let_in: false, served: None })
     }
 
     fn forget_one(&mut self, newcomer: Option<IpAddr>) {
@@ -127,9 +139,25 @@ mod tests {
         doorman.let_in(from(1));
         let strangers = begun(&mut doorman, start, 2..2000);
         assert_eq!(strangers, STRANGERS_AT_ONCE as usize - 1);
+        assert!(doorman.turn_of(from(1)) < doorman.turn_of(from(5000)), "and it comes first");
         assert!(doorman.admit(start, from(1)).is_ok(), "and it is remembered among so many");
         assert!(doorman.origins.len() <= ORIGINS_MAX);
         let later = start + Duration::from_secs(1);
         assert_eq!(begun(&mut doorman, later, 3000..4000), STRANGERS_PER_S as usize);
+    }
+
+    #[test]
+    fn who_began_longest_ago_comes_first() {
+        let (mut doorman, start) = (Doorman::default(), Instant::now());
+        let after = |ms: u64| start + Duration::from_millis(ms);
+        for (host, ms) in [(1, 0), (2, 1), (1, 2)] {
+            assert!(doorman.admit(after(ms), from(host)).is_ok());
+        }
+        let mut hosts = [1, 2, 3];
+        hosts.sort_by_key(|&host| doorman.turn_of(from(host)));
+        assert_eq!(hosts, [3, 2, 1]);
+        doorman.let_in(from(1));
+        hosts.sort_by_key(|&host| doorman.turn_of(from(host)));
+        assert_eq!(hosts, [1, 3, 2]);
     }
 }

@@ -7,14 +7,20 @@
 //! | `gateway.key` | the gateway's own key |
 //! | `gateway.grant` | what it may do: [`super::grant`] |
 //! | `nodes` | the keys of nodes: [`super::pins`] |
+//! | `gateway-ca.key`, `client-ca.key` | the keys of the authorities for NBD: [`super::authority`] |
+//! | `clients` | who may use which volumes: [`super::clients`] |
 
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::authority::{Authority, Purpose};
+use super::clients::{Clients, ClientsError};
 use super::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES, Grant};
 use super::key::{KeyError, PublicKey, SecretKey};
+use super::nbd::NbdKeys;
 use super::pins::{PinError, Pins};
 use crate::net::tls::{TlsEnd, TlsIdentity};
 use crate::store::{ExtentId, put_file, read_bounded, sync_parent};
@@ -40,8 +46,13 @@ pub enum FolderError {
     /// The nodes' keys.
     #[error(transparent)]
     Pins(#[from] PinError),
+    /// The clients.
+    #[error(transparent)]
+    Clients(#[from] ClientsError),
     /// The grant.
-    #[error("{0}: {1}; make it again with `flashmob key rotate`, or restore it from a backup")]
+    #[error(
+        "{0}: {1}; restore it from a backup, or make it again with `flashmob key rotate --generation N`, N larger than `flashmob status` shows at any node"
+    )]
     Grant(PathBuf, BadGrant),
     /// The grant is of another gateway.
     #[error("{0} is not for the key in gateway.key; make it again with `flashmob key rotate`")]
@@ -105,10 +116,7 @@ impl Folder {
         if self.0.exists() {
             return Err(FolderError::Exists(self.0.clone()));
         }
-        match fs::remove_dir_all(&new_path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_failed(e)),
-            _ => {}
-        }
+        // One that is there may be somebody's.
         DirBuilder::new().mode(0o700).create(&new_path).map_err(io_failed)?;
         let new = Folder(new_path);
         let cluster = SecretKey::draw().map_err(io_failed)?;
@@ -116,6 +124,9 @@ impl Folder {
         new.put("cluster.pub", format!("{}\n", cluster.public()).as_bytes())?;
         new.grant_anew(&cluster, 1)?;
         Pins::none(&new.path("nodes")).save()?;
+        Authority::create(&new.0, Purpose::Gateway)?;
+        Authority::create(&new.0, Purpose::Clients)?;
+        Clients::none(&new.path("clients")).save()?;
         fs::rename(&new.0, &self.0).and_then(|()| sync_parent(&self.0)).map_err(io_failed)?;
         Ok(cluster.public())
     }
@@ -159,19 +170,30 @@ impl Folder {
     }
 
     /// Gives the gateway another key, of the next generation, so that the one before is refused by each node that has seen it. `cluster_key`: where the
-    /// cluster's key is, if not in the folder. Returns the gateway's key and the generation.
+    /// cluster's key is, if not in the folder. `at_least`: if the grant is lost, or of an older copy of the folder. Returns the gateway's key and the generation.
     ///
     /// # Errors
     /// See [`FolderError`].
-    pub fn rotate_gateway(&self, cluster_key: Option<&Path>) -> Result<(PublicKey, u64), FolderError> {
+    pub fn rotate_gateway(
+        &self,
+        cluster_key: Option<&Path>,
+        at_least: Option<u64>,
+    ) -> Result<(PublicKey, u64), FolderError> {
         let public = self.cluster()?;
         let path = cluster_key.map_or_else(|| self.path("cluster.key"), Path::to_path_buf);
         let cluster = SecretKey::load(&path)?;
         if cluster.public() != public {
             return Err(FolderError::OtherCluster(path));
         }
-        let last = self.granted()?.1.generation;
-        let next = last.checked_add(1).filter(|next| *next <= GENERATION_MAX).ok_or(FolderError::Generations)?;
+        let last = match (self.granted(), at_least) {
+            (Ok((_, granted)), _) => granted.generation,
+            (Err(_), Some(_)) => 0,
+            (Err(error), None) => return Err(error),
+        };
+        let next = last.saturating_add(1).max(at_least.unwrap_or(0));
+        if next > GENERATION_MAX {
+            return Err(FolderError::Generations);
+        }
         Ok((self.grant_anew(&cluster, next)?, next))
     }
 
@@ -182,7 +204,10 @@ impl Folder {
     pub fn granted(&self) -> Result<(Vec<u8>, Grant), FolderError> {
         let path = self.path("gateway.grant");
         let failed = |source| FolderError::Io { action: "read", path: path.clone(), source };
-        let bytes = read_bounded(&path, GRANT_BYTES as u64).map_err(failed)?;
+        let bytes = match read_bounded(&path, GRANT_BYTES as u64) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FolderError::Grant(path, BadGrant::Form)),
+            read => read.map_err(failed)?,
+        };
         let grant = Grant::parse(&bytes).map_err(|why| FolderError::Grant(path.clone(), why))?;
         if grant.cluster != self.cluster()? {
             return Err(FolderError::OtherCluster(path));
@@ -196,6 +221,35 @@ impl Folder {
     /// See [`FolderError`].
     pub fn pins(&self) -> Result<Pins, FolderError> {
         Ok(Pins::load(&self.path("nodes"))?)
+    }
+
+    /// One of the two authorities.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn authority(&self, purpose: Purpose) -> Result<Authority, FolderError> {
+        Ok(Authority::load(&self.0, purpose)?)
+    }
+
+    /// The list of clients.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn clients(&self) -> Result<Clients, FolderError> {
+        Ok(Clients::load(&self.path("clients"))?)
+    }
+
+    /// What a gateway needs to let clients in that are known by these names and addresses.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn nbd(&self, hosts: &[String], addresses: &[IpAddr]) -> Result<NbdKeys, FolderError> {
+        let (gateway, clients) = (self.authority(Purpose::Gateway)?, self.authority(Purpose::Clients)?);
+        NbdKeys::new(&gateway, &clients, self.clients()?, hosts, addresses).map_err(|source| FolderError::Io {
+            action: "make a certificate with",
+            path: self.path("gateway-ca.key"),
+            source,
+        })
     }
 
     /// All that a gateway needs.
@@ -252,16 +306,27 @@ mod tests {
         // The cluster's key may be elsewhere.
         let away = dir.path().join("away.key");
         fs::rename(folder.path("cluster.key"), &away).unwrap();
-        assert!(matches!(folder.rotate_gateway(None), Err(FolderError::Key(KeyError::Missing(_)))));
-        let (key, generation) = folder.rotate_gateway(Some(&away)).unwrap();
+        assert!(matches!(folder.rotate_gateway(None, None), Err(FolderError::Key(KeyError::Missing(_)))));
+        let (key, generation) = folder.rotate_gateway(Some(&away), None).unwrap();
         let second = folder.load().unwrap().granted;
         assert_eq!((second.gateway, second.generation, generation), (key, 2, 2));
         assert!(second.gateway != first.gateway && second.cluster == first.cluster);
         let other = Folder::at(&dir.path().join("other"));
         other.create().unwrap();
-        let foreign = folder.rotate_gateway(Some(&other.path("cluster.key")));
+        let foreign = folder.rotate_gateway(Some(&other.path("cluster.key")), None);
         assert!(matches!(foreign, Err(FolderError::OtherCluster(_))), "{foreign:?}");
         assert_eq!(folder.load().unwrap().granted, second);
+
+        // A grant that is lost.
+        fs::remove_file(folder.path("gateway.grant")).unwrap();
+        let error = folder.rotate_gateway(Some(&away), None).unwrap_err().to_string();
+        assert!(error.contains("--generation"), "{error}");
+        assert_eq!(folder.rotate_gateway(Some(&away), Some(9)).unwrap().1, 9);
+        assert_eq!(folder.rotate_gateway(Some(&away), Some(3)).unwrap().1, 10);
+        let last = folder.rotate_gateway(Some(&away), Some(GENERATION_MAX)).unwrap().1;
+        assert_eq!(last, GENERATION_MAX);
+        assert!(matches!(folder.rotate_gateway(Some(&away), None), Err(FolderError::Generations)));
+        assert!(matches!(folder.rotate_gateway(Some(&away), Some(u64::MAX)), Err(FolderError::Generations)));
     }
 
     #[test]

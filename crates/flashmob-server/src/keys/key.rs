@@ -14,7 +14,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::store::{create_private, sync_parent};
+use crate::store::{create_anew, sync_parent};
 
 /// What stands before the seed in PKCS #8 of version 1 (RFC 8410, 7).
 const PKCS8_PREFIX: [u8; 16] =
@@ -114,10 +114,13 @@ pub enum KeyError {
     #[error("{0} is missing: restore it from a backup")]
     Missing(PathBuf),
     /// Others may read the file.
-    #[error(
-        "others may read {path} (mode {mode:o}): chmod 600 it, or keep it on a file system that has modes, and replace the key if somebody may have read it"
-    )]
+    #[error("others may read {path} (mode {mode:o}): chmod 600 it, and replace the key if somebody may have read it")]
     Open { path: PathBuf, mode: u32 },
+    /// The file system lets others read every file.
+    #[error(
+        "{0} cannot be kept from others: its file system has no modes, as on most memory cards; use a folder on another one"
+    )]
+    NoModes(PathBuf),
     /// The file holds something else.
     #[error("{0} is no Ed25519 key in PEM: restore it from a backup")]
     Damaged(PathBuf),
@@ -179,19 +182,8 @@ impl SecretKey {
     /// # Errors
     /// See [`KeyError`]; also if the file exists, or its file system lets others read it.
     pub fn save_new(&self, path: &Path) -> Result<(), KeyError> {
-        let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
         let body = Zeroizing::new(STANDARD.encode(self.to_pkcs8()));
-        let text = Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", *body));
-        let mut file = create_private(path).map_err(failed)?;
-        // Before the key is in it.
-        let written = refuse_open(path, &file).and_then(|()| {
-            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-            sync_parent(path).map_err(failed)
-        });
-        written.inspect_err(|_| {
-            // What was just made, and is of no use.
-            let _ = fs::remove_file(path);
-        })
+        save_private(path, &Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", *body)))
     }
 
     /// Reads it from its file.
@@ -199,16 +191,52 @@ impl SecretKey {
     /// # Errors
     /// See [`KeyError`].
     pub fn load(path: &Path) -> Result<SecretKey, KeyError> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
-            _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },
-        };
-        let file = fs::File::open(path).map_err(failed)?;
-        refuse_open(path, &file)?;
-        let mut text = Zeroizing::new(String::new());
-        io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text).map_err(failed)?;
-        parse_pem(&text).ok_or_else(|| KeyError::Damaged(path.to_path_buf()))
+        parse_pem(&load_private(path)?).ok_or_else(|| KeyError::Damaged(path.to_path_buf()))
     }
+}
+
+/// Writes a secret to a new file, which its owner alone may read; on the flash when this returns.
+pub(super) fn save_private(path: &Path, text: &str) -> Result<(), KeyError> {
+    let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
+    if path.symlink_metadata().is_ok() {
+        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+    }
+    // Under another name until it is whole.
+    let mut new_path = path.to_path_buf();
+    new_path.as_mut_os_string().push(".new");
+    let mut file = create_anew(&new_path).map_err(failed)?;
+    // Before the secret is in it.
+    let written = is_private(&file).and_then(|mode| match mode {
+        Ok(()) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map(|()| None),
+        Err(mode) => Ok(Some(mode)),
+    });
+    let written = written.and_then(|mode| match mode {
+        None => fs::rename(&new_path, path).and_then(|()| sync_parent(path)).map(|()| None),
+        some => Ok(some),
+    });
+    match written {
+        Ok(None) => Ok(()),
+        other => {
+            // What was just made, and is of no use.
+            let _ = fs::remove_file(&new_path);
+            Err(other.map_or_else(failed, |_| KeyError::NoModes(path.to_path_buf())))
+        }
+    }
+}
+
+/// Reads a secret from a file that nobody else may read.
+pub(super) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
+        _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },
+    };
+    let file = fs::File::open(path).map_err(failed)?;
+    if let Err(mode) = is_private(&file).map_err(failed)? {
+        return Err(KeyError::Open { path: path.to_path_buf(), mode });
+    }
+    let mut text = Zeroizing::new(String::new());
+    io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text).map_err(failed)?;
+    Ok(text)
 }
 
 fn parse_pem(text: &str) -> Option<SecretKey> {
@@ -228,13 +256,10 @@ fn parse_pem(text: &str) -> Option<SecretKey> {
     SecretKey::of_seed(seed)
 }
 
-fn refuse_open(path: &Path, file: &fs::File) -> Result<(), KeyError> {
-    let failed = |source| KeyError::Io { action: "read", path: path.to_path_buf(), source };
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(KeyError::Open { path: path.to_path_buf(), mode });
-    }
-    Ok(())
+/// Whether nobody else may read a file; its mode if somebody may.
+fn is_private(file: &fs::File) -> io::Result<Result<(), u32>> {
+    let mode = file.metadata()?.mode() & 0o777;
+    Ok(if mode & 0o077 == 0 { Ok(()) } else { Err(mode) })
 }
 
 #[cfg(test)]

@@ -4,18 +4,23 @@
 //! the key of each node. [`crate::net::tls`] makes links that nobody else can read or change; [`door`] decides at a node whom they are from.
 //! docs/security.md says what that keeps out, and what it does not.
 
+pub mod authority;
+pub mod clients;
 pub mod door;
 pub mod doorman;
 pub mod folder;
 pub mod grant;
 pub mod key;
+pub mod nbd;
 pub mod node;
 pub mod pins;
 
+pub use clients::{Clients, NbdClient};
 pub use door::Door;
 pub use doorman::Doorman;
 pub use folder::{Folder, GatewayKeys};
 pub use grant::Grant;
 pub use key::{PublicKey, SecretKey};
+pub use nbd::NbdKeys;
 pub use node::NodeKeys;
 pub use pins::Pins;

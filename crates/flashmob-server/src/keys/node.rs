@@ -17,16 +17,33 @@ pub struct NodeKeys {
     pub end: TlsEnd,
 }
 
+/// Whether a key is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draw {
+    /// It must be there.
+    Never,
+    /// If there is none.
+    IfMissing,
+    /// In any case; one that is there goes.
+    Anew,
+}
+
 impl NodeKeys {
-    /// Reads the node's key at `path`; draws it if there is none and `may_create`.
+    /// Reads the node's key at `path`, or draws it.
     ///
     /// # Errors
     /// See [`KeyError`]. A node that had a key never goes on without it.
-    pub fn open(path: &Path, cluster: PublicKey, may_create: bool) -> Result<NodeKeys, KeyError> {
+    pub fn open(path: &Path, cluster: PublicKey, draw: Draw) -> Result<NodeKeys, KeyError> {
+        let failed = |action, source| KeyError::Io { action, path: path.to_path_buf(), source };
+        if draw == Draw::Anew {
+            match std::fs::remove_file(path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", e)),
+                _ => {}
+            }
+        }
         let key = match SecretKey::load(path) {
-            Err(KeyError::Missing(_)) if may_create => {
-                let draw = SecretKey::draw();
-                let key = draw.map_err(|source| KeyError::Io { action: "draw", path: path.to_path_buf(), source })?;
+            Err(KeyError::Missing(_)) if draw != Draw::Never => {
+                let key = SecretKey::draw().map_err(|source| failed("make", source))?;
                 key.save_new(path)?;
                 key
             }
@@ -35,11 +52,8 @@ impl NodeKeys {
         let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
         // Anybody's key: the grant, which follows, says whether it is a gateway's.
         let is_key = |spki: &[u8]| PublicKey::from_spki(spki).is_some();
-        let end = TlsEnd::server(&identity, LINK_PURPOSE, is_key).map_err(|error| KeyError::Io {
-            action: "use",
-            path: path.to_path_buf(),
-            source: std::io::Error::other(error),
-        })?;
+        let end = TlsEnd::server(&identity, LINK_PURPOSE, is_key);
+        let end = end.map_err(|error| failed("use", std::io::Error::other(error)))?;
         Ok(NodeKeys { public: key.public(), cluster, end })
     }
 }

@@ -43,7 +43,7 @@ pub enum PinError {
     Known(ExtentId, PublicKey),
     /// Another extent has the key.
     #[error(
-        "extent {0} has this key already: two nodes with one key are copies of one device; delete the .key file beside the second one's data"
+        "extent {0} has this key already: a key proves one extent. If that extent is gone, `flashmob key unpin` it first; otherwise start the other node with --new-key"
     )]
     Shared(ExtentId),
     /// There is no pin for the extent.

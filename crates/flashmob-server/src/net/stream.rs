@@ -266,6 +266,21 @@ impl Stream {
         self.session.as_ref()?.peer_spki(purpose)
     }
 
+    /// The other end's own certificate, in DER, if it is proven.
+    #[must_use]
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.session.as_ref()?.peer_certificate()
+    }
+
+    /// The user at the other end of a unix socket; `None` for others.
+    #[must_use]
+    pub fn peer_user(&self) -> Option<u32> {
+        match &self.socket {
+            Socket::Tcp(_) => None,
+            Socket::Unix(unix) => rustix::net::sockopt::socket_peercred(unix).ok().map(|peer| peer.uid.as_raw()),
+        }
+    }
+
     /// Sends bytes before those of any queue, once the connection is secured.
     pub fn send_first(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(session) = &mut self.session else { return Err(io::ErrorKind::InvalidInput.into()) };

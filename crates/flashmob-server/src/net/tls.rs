@@ -6,17 +6,20 @@ mod config;
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice, Read, Write};
+use std::time::{Duration, Instant};
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use rustls::{AlertDescription, CertificateError, ClientConnection, CommonState, Connection, Error, StreamOwned};
 
-pub use config::{TlsEnd, TlsIdentity};
+pub use config::{CertifiedIdentity, TlsEnd, TlsIdentity};
 
 use super::Filled;
 use super::stream::{READ_BYTES, SLICES, Socket};
 
-/// Most bytes of a record (RFC 8446, 5.1).
-const RECORD_BYTES: usize = 16 * 1024;
+/// Most bytes that are read before keys are proven: many times what raw keys, or a chain of certificates, need.
+pub const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
+/// How long a program waits for a handshake.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The first byte of a connection that begins with a handshake.
 pub const HANDSHAKE_RECORD: u8 = 22;
 
@@ -31,6 +34,8 @@ pub(super) struct Session {
     connection: Connection,
     /// Bytes at the front of the queue that are encrypted, and not all in the socket yet.
     taken_bytes: usize,
+    /// Bytes read before keys were proven.
+    unproven_bytes: usize,
     /// The other end has closed its side.
     has_ended: bool,
 }
@@ -38,7 +43,7 @@ pub(super) struct Session {
 impl Session {
     pub fn begin(end: &TlsEnd) -> io::Result<Session> {
         let connection = end.begin().map_err(io::Error::other)?;
-        Ok(Session { connection, taken_bytes: 0, has_ended: false })
+        Ok(Session { connection, taken_bytes: 0, unproven_bytes: 0, has_ended: false })
     }
 
     /// Whether the handshake is over, so that the other end's key is proven.
@@ -49,6 +54,14 @@ impl Session {
     /// The other end's key, as a SubjectPublicKeyInfo, if the handshake is over and was for `purpose`.
     pub fn peer_spki(&self, purpose: &[u8]) -> Option<&[u8]> {
         spki_of(&self.connection, purpose)
+    }
+
+    /// The other end's own certificate, in DER, if the handshake is over.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        if self.connection.is_handshaking() {
+            return None;
+        }
+        self.connection.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
     /// Writes what the session itself has to say.
@@ -77,6 +90,13 @@ impl Session {
                     Err(e) => return Err(e),
                 }
             };
+            if self.connection.is_handshaking() {
+                self.unproven_bytes += count;
+                if self.unproven_bytes > HANDSHAKE_BYTES_MAX {
+                    let text = format!("the handshake has more than {HANDSHAKE_BYTES_MAX} bytes");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+            }
             let filled = self.decrypt(&room[..count], rx);
             // Also an alert that says what was wrong.
             let flushed = self.flush(socket);
@@ -93,20 +113,13 @@ impl Session {
         let mut filled = 0;
         while !bytes.is_empty() && !self.has_ended {
             self.connection.read_tls(&mut bytes)?;
-            self.connection.process_new_packets().map_err(failed)?;
-            loop {
-                match self.connection.reader().read(rx.space(RECORD_BYTES)) {
-                    Ok(0) => {
-                        self.has_ended = true;
-                        break;
-                    }
-                    Ok(n) => {
-                        rx.filled(n);
-                        filled += n;
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(e) => return Err(e),
-                }
+            let state = self.connection.process_new_packets().map_err(failed)?;
+            self.has_ended = state.peer_has_closed();
+            let mut waiting = state.plaintext_bytes_to_read();
+            while waiting > 0 {
+                let count = self.connection.reader().read(&mut rx.space(waiting)[..waiting])?;
+                rx.filled(count);
+                (waiting, filled) = (waiting - count, filled + count);
             }
         }
         Ok(filled)
@@ -152,10 +165,17 @@ impl WaitingTls {
             Connection::Server(_) => return Err(io::ErrorKind::InvalidInput.into()),
         };
         let mut stream = StreamOwned::new(connection, tcp);
+        let until = Instant::now() + PATIENCE;
         while stream.conn.is_handshaking() {
+            if Instant::now() >= until {
+                return Err(late());
+            }
             stream.conn.complete_io(&mut stream.sock).map_err(|error| {
                 let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).cloned();
-                inner.map_or(error, failed)
+                match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late(),
+                    _ => inner.map_or(error, failed),
+                }
             })?;
         }
         Ok(WaitingTls(stream))
@@ -166,6 +186,10 @@ impl WaitingTls {
     pub fn peer_spki(&self, purpose: &[u8]) -> Option<&[u8]> {
         spki_of(&self.0.conn, purpose)
     }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no proof of its key within {PATIENCE:?}"))
 }
 
 impl Read for WaitingTls {

@@ -15,6 +15,7 @@ use flashmob_host::place::medium_seq;
 
 use super::sums;
 use crate::keys::key::KeyError;
+use crate::keys::node::Draw;
 use crate::keys::{NodeKeys, PublicKey};
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
@@ -38,6 +39,8 @@ pub struct ExtentConfig {
     pub cluster: Option<PublicKey>,
     /// Also if it belongs to another cluster.
     pub repin: bool,
+    /// Its own key is drawn anew.
+    pub new_key: bool,
     /// Limit on the memory that the node holds, in bytes.
     pub memory_bytes: u64,
     /// Most links at once.
@@ -58,6 +61,12 @@ pub enum ExtentError {
     /// Its own key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// It had keys, and nothing says any more whose it is.
+    #[error(
+        "{0} is the key of a node, and {1} names no cluster: was that file lost, or restored from before? --cluster KEY gives the extent to its cluster again; \
+         delete the key if the extent is to be open to everybody"
+    )]
+    ClusterUnknown(PathBuf, PathBuf),
     /// It belongs to another cluster.
     #[error(
         "the extent belongs to cluster {}, not to {}; if that one's key is lost, --repin gives the extent, with its data, to the new cluster",
@@ -94,16 +103,19 @@ pub(crate) struct FileHost {
 /// The keys of an extent, which is given to a cluster first if it is to be.
 fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<NodeKeys>, ExtentError> {
     let (known, path) = (identity.cluster(), identity.key_path());
+    let draw = if config.new_key { Draw::Anew } else { Draw::Never };
     match (known, config.cluster) {
+        (None, None) if path.exists() => Err(ExtentError::ClusterUnknown(path, identity.path().to_path_buf())),
         (None, None) => Ok(None),
         (Some(pin), wanted) if wanted.is_none_or(|wanted| wanted.0 == pin.key) => {
-            Ok(Some(NodeKeys::open(&path, PublicKey(pin.key), false)?))
+            Ok(Some(NodeKeys::open(&path, PublicKey(pin.key), draw)?))
         }
         (Some(pin), Some(wanted)) if !config.repin => Err(ExtentError::OtherCluster(PublicKey(pin.key), wanted)),
         (known, wanted) => {
             let Some(cluster) = wanted else { return Ok(None) };
             // Before the pin: an extent that has one is not served without its key.
-            let keys = NodeKeys::open(&path, cluster, known.is_none())?;
+            let draw = if known.is_none() && draw == Draw::Never { Draw::IfMissing } else { draw };
+            let keys = NodeKeys::open(&path, cluster, draw)?;
             identity.pin_cluster(ClusterPin { key: cluster.0, generation: 0 })?;
             log::info!("{}: given to cluster {}", identity.path().display(), cluster.short());
             Ok(Some(keys))
@@ -128,6 +140,8 @@ impl Extent {
                 sidecar.display()
             );
         }
+        // Before anything is given up.
+        let keys = open_keys(&mut identity, config)?;
         if config.forget {
             let sums_path = identity.sums().map(|_| identity.sums_path());
             identity.forget()?;
@@ -138,7 +152,6 @@ impl Extent {
                 log::warn!("the mirror of the map of what was forgotten cannot be removed: {error}");
             }
         }
-        let keys = open_keys(&mut identity, config)?;
         let record = SyncRecord::load(boot_id(path), sync_places(&identity));
         let sums_path = identity.sums().map(|_| identity.sums_path());
         store.begin(record, sums_path.as_deref())?;

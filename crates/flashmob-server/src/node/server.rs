@@ -197,7 +197,12 @@ impl NodeServer {
             };
             let due = self.extent.node.next_timeout().into_iter().chain(self.tell_again).min();
             let due = due.map(|at| self.clock.until(at));
-            let timeout = timeout.into_iter().chain(due).chain(self.turned_away.due_in()).chain(self.door_due()).min();
+            let timeout = timeout
+                .into_iter()
+                .chain(due)
+                .chain(self.turned_away.due_in())
+                .chain(self.door_due(drain_until.is_some()))
+                .min();
             match self.poll.poll(&mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
                 _ => {}
@@ -233,8 +238,8 @@ impl NodeServer {
     }
 
     /// When the next handshake may begin that has to wait.
-    fn door_due(&self) -> Option<Duration> {
-        self.extent.keys()?;
+    fn door_due(&self, is_draining: bool) -> Option<Duration> {
+        self.extent.keys().filter(|_| !is_draining)?;
         let waits = self.conns.iter().filter_map(|(_, conn)| conn.waits_until).min()?;
         Some(waits.saturating_duration_since(Instant::now()))
     }
@@ -327,6 +332,9 @@ impl NodeServer {
         }
         for (key, reason, is_wanted) in ended {
             self.lose(key, &reason, is_wanted);
+        }
+        if at_door.len() > 1 {
+            at_door.sort_by_key(|key| self.doorman.turn_of(self.conns[*key].stream.peer_ip()));
         }
         for key in at_door {
             self.step_door(now, key);

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge};
 use flashmob_core::units::Bytes;
-use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
+use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, Hello, RefuseReason};
 use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
@@ -514,6 +514,9 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     if record.accepted.len() > ACCEPTED_MAX || (!record.accepted.is_empty() && record.accepted.last().copied() != last)
     {
         return Err(corrupt("its charge and those that it accepted contradict each other".into()));
+    }
+    if record.cluster.is_some_and(|cluster| cluster.generation > CHARGE_NUMBER_MAX) {
+        return Err(corrupt("its generation is larger than any".into()));
     }
     if record.charge.is_some() && record.adopted.is_none() {
         return Err(corrupt("it has a charge and no volume".into()));

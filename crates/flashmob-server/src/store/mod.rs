@@ -66,7 +66,7 @@ use modelled::Modelled;
 pub use modelled::{LATE_NS, ModelStatus};
 pub(crate) use open::{sync_parent, take_lock};
 pub(crate) use permanent::Permanent;
-pub(crate) use private::create_private;
+pub(crate) use private::{create_anew, create_private};
 pub(crate) use sealed::{put_file, read_bounded, replace_private};
 pub use stamp::SumsStamp;
 use sums::{Sums, SumsError, SumsStatus};

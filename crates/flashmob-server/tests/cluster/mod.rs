@@ -45,6 +45,7 @@ pub fn node_of(path: &Path, size_bytes: u64, cluster: Option<PublicKey>) -> anyh
         forget: false,
         cluster,
         repin: false,
+        new_key: false,
         memory_bytes: 64 << 20,
         links_max: 16,
         order: IssueOrder::Sorted,

@@ -57,6 +57,14 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         print!("{}", config.to_toml()?);
         return Ok(());
     }
+    let beside = args.config.with_extension("keys");
+    anyhow::ensure!(
+        config.keys.is_some() || !beside.join("cluster.pub").exists(),
+        "{} has the keys of a cluster, and {} does not name it: add the line keys = \"{}\" at its top, or move the folder away",
+        beside.display(),
+        args.config.display(),
+        beside.file_name().unwrap_or_default().to_string_lossy()
+    );
     let mut server =
         GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
     let admin = args.admin.or(config.admin);
@@ -70,10 +78,11 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     super::on_signal(move || stopper.stop())?;
     for addr in server.local_addrs()? {
         match &addr {
+            ListenAddr::Tcp(addr) if config.keys.is_some() => log::info!("listening on nbds://{addr}"),
             ListenAddr::Tcp(addr) => {
                 if !addr.ip().is_loopback() {
                     log::warn!(
-                        "anyone who can reach {addr} can read and write every volume: there is no authentication yet, use a network you trust"
+                        "anyone who can reach {addr} can read and write every volume: give the cluster keys (flashmob key init), or use a network you trust"
                     );
                 }
                 log::info!("listening on nbd://{addr}");

@@ -17,6 +17,7 @@ macro_rules! ensure_value {
 }
 
 pub mod bench;
+mod client;
 mod cluster;
 mod cluster_args;
 pub(crate) mod command_line;
@@ -114,6 +115,8 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     /// Give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
     Key(key::KeyArgs),
+    /// Add, list and revoke NBD clients of a cluster with keys.
+    Client(client::ClientArgs),
     /// List nodes on the network, and write a gateway configuration.
     Discover(discover::DiscoverArgs),
     /// Show the status of a running gateway or node.
@@ -165,6 +168,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Node(args) => node::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
         Command::Key(args) => key::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Client(args) => client::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Discover(args) => discover::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Volume(args) => volume::run(&args).map(|()| ExitCode::SUCCESS),

@@ -45,7 +45,7 @@ pub struct NodeArgs {
     /// Size of the extent, such as 10GiB; required if the file does not exist.
     #[arg(long, value_parser = super::size)]
     size: Option<u64>,
-    /// Address and port for gateways. Anyone who can reach it can read and write all data.
+    /// Address and port for gateways. Without --cluster anyone who can reach it can read and write all data.
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address, default_value = "127.0.0.1:7411")]
     listen: SocketAddr,
     /// Threads for reads and writes that the page cache cannot serve.
@@ -109,6 +109,9 @@ pub struct NodeArgs {
     /// Give the extent, with its data, to that cluster although it belongs to another one.
     #[arg(long, requires = "cluster")]
     repin: bool,
+    /// Draw another key for this node, because the old one is lost or was stolen. Pin it at the gateway with --replace.
+    #[arg(long)]
+    new_key: bool,
     #[command(flatten)]
     finding: finding::FindingArgs,
 }
@@ -159,6 +162,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         forget: args.forget,
         cluster: args.cluster,
         repin: args.repin,
+        new_key: args.new_key,
         memory_bytes,
         links_max: args.links as usize,
         order: args.order.into(),

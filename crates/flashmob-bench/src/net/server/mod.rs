@@ -69,8 +69,8 @@ pub struct Server {
 
 struct Active {
     cookie: Cookie,
-    /// It accepts data connections.
-    wants_streams: bool,
+    /// How many data connections it still accepts.
+    wanted_streams: usize,
     streams: Sender<(u64, TcpStream)>,
 }
 
@@ -177,9 +177,9 @@ impl Desk {
         self.tell(told, true);
     }
 
-    fn want_streams(&self, wants: bool) {
+    fn want_streams(&self, count: usize) {
         if let Some(active) = &mut *self.active() {
-            active.wants_streams = wants;
+            active.wanted_streams = count;
         }
     }
 }

@@ -120,14 +120,15 @@ impl Reception {
             Err(why) => return self.desk.tell(Told::Failed { client, why: why.into() }, false),
         };
         let mut active = self.desk.active();
-        match &*active {
+        match &mut *active {
             None => {
                 let (streams, arriving) = channel();
-                *active = Some(Active { cookie, wants_streams: false, streams });
+                *active = Some(Active { cookie, wanted_streams: 0, streams });
                 drop(active);
                 self.begin(stream, client, arriving);
             }
-            Some(test) if test.cookie == cookie && test.wants_streams => {
+            Some(test) if test.cookie == cookie && test.wanted_streams > 0 => {
+                test.wanted_streams -= 1;
                 if stream.set_nonblocking(false).is_ok() {
                     // The test may be over.
                     let _ = test.streams.send((count, stream));

@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
         };
         // Restored for later tests, on any outcome.
         let window = setup::ListenersWindow::set(&self.listener, p.window_bytes.filter(|_| listening.is_none()))?;
-        self.desk.want_streams(true);
+        self.desk.want_streams(count(p));
         if p.messages.is_some() {
             self.control.say(State::Granted, "granting messages")?;
         }
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
             Some(listening) => self.flows(listening, p),
             None => self.connections(p),
         };
-        self.desk.want_streams(false);
+        self.desk.want_streams(0);
         drop(window);
         let streams = sockets?.into_iter().zip(stream::works(p, false)).enumerate();
         Ok(streams

@@ -31,6 +31,8 @@ pub struct Client {
     pub kind: ClientKind,
     /// The volume it uses, once it has chosen.
     pub volume: Option<usize>,
+    /// What it may use; `None`: everything.
+    pub rights: Option<Vec<Right>>,
     /// Requests not yet answered.
     pub in_hand: usize,
     /// Bytes of the budget that its requests and unwritten answers hold.
@@ -55,6 +57,15 @@ pub struct Client {
     pub is_dirty: bool,
     /// Its recent demand.
     pub demand: Demand,
+}
+
+/// What a client may do with a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Right {
+    /// Which volume.
+    pub volume: usize,
+    /// It may not change it.
+    pub read_only: bool,
 }
 
 #[derive(Debug)]
@@ -128,6 +139,7 @@ impl Clients {
             serial,
             kind,
             volume,
+            rights: None,
             in_hand: 0,
             held_bytes: 0,
             unwritten: VecDeque::new(),

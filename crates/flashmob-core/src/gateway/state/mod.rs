@@ -27,7 +27,7 @@ mod requests;
 pub mod samples;
 pub mod volume;
 
-pub use clients::{Client, ClientId, ClientKind, Clients, NbdClient};
+pub use clients::{Client, ClientId, ClientKind, Clients, NbdClient, Right};
 pub use links::{Alive, Batches, Charged, HeldWelcome, Link, LinkCounters, LinkId, Links, SentBatch, State};
 pub use memory::Memory;
 pub use metrics::{GatewayCounters, Metrics};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::clients::Right;
 use super::queue::BatchLimits;
 use crate::gateway::copies::Copies;
 use crate::gateway::{BatchMode, VolumeSpec};
@@ -133,17 +134,36 @@ impl Volume {
 }
 
 /// The volumes as NBD exports.
-pub struct ExportTable<'a>(pub &'a [Volume]);
+pub struct ExportTable<'a> {
+    pub volumes: &'a [Volume],
+    /// Those that the client may use; `None`: all.
+    pub rights: Option<&'a [Right]>,
+}
+
+impl ExportTable<'_> {
+    /// Whether the client may use a volume, and may only read it.
+    fn right_to(&self, volume: usize) -> Option<bool> {
+        match self.rights {
+            None => Some(false),
+            Some(rights) => rights.iter().find(|right| right.volume == volume).map(|right| right.read_only),
+        }
+    }
+
+    fn allowed(&self) -> impl Iterator<Item = (usize, &Volume, bool)> {
+        let right = |(index, volume)| self.right_to(index).map(|read_only| (index, volume, read_only));
+        self.volumes.iter().enumerate().filter_map(right)
+    }
+}
 
 impl Exports for ExportTable<'_> {
     fn names(&self) -> Vec<String> {
-        self.0.iter().map(|v| v.spec.name.clone()).collect()
+        self.allowed().map(|(_, volume, _)| volume.spec.name.clone()).collect()
     }
 
-    /// The empty name is the only volume, or the first of several.
+    /// The empty name is the only volume, or the first of several. One that the client may not use is as if there were none.
     fn find(&self, name: &str) -> Result<(usize, ExportInfo), FindError> {
-        let index = if name.is_empty() { Some(0) } else { self.0.iter().position(|v| v.spec.name == name) };
-        let (index, volume) = index.and_then(|i| self.0.get(i).map(|v| (i, v))).ok_or(FindError::Unknown)?;
+        let is_it = |(_, volume, _): &(usize, &Volume, bool)| name.is_empty() || volume.spec.name == name;
+        let (index, volume, may_only_read) = self.allowed().find(is_it).ok_or(FindError::Unknown)?;
         if let Some(obstacle) = volume.obstacle() {
             return Err(FindError::NotReady(obstacle));
         }
@@ -151,7 +171,7 @@ impl Exports for ExportTable<'_> {
             name: volume.spec.name.clone(),
             description: volume.spec.description.clone(),
             size_bytes: volume.layout.as_ref().map_or(0, Layout::size_bytes),
-            read_only: volume.spec.read_only,
+            read_only: volume.spec.read_only || may_only_read,
         };
         Ok((index, info))
     }

@@ -6,6 +6,7 @@ mod maps;
 mod requests;
 mod round_trip;
 mod streams;
+mod tls;
 
 use super::client::{ClientHandshake, Connected, OptionReply, push_option};
 use super::protocol::*;

@@ -52,8 +52,14 @@ impl Hosts {
             _ => host,
         };
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-        if address.split('%').next().is_some_and(|address| address.parse::<IpAddr>().is_ok()) {
-            return true;
+        let (address, zone) = address.split_once('%').map_or((address, None), |(address, zone)| (address, Some(zone)));
+        match (address.parse::<IpAddr>(), zone) {
+            (Ok(_), None) => return true,
+            // The interface that a link-local address is on.
+            (Ok(IpAddr::V6(_)), Some(zone)) => {
+                return !zone.is_empty() && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            }
+            _ => {}
         }
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
@@ -104,6 +110,9 @@ mod tests {
             "localhost.evil:1",
             "evillocal.org",
             "x.notlocal",
+            "127.0.0.1%.example.org",
+            "[::1%]",
+            "[::1%a b]",
             "a b",
             "gate/way",
             "gateway.lan",

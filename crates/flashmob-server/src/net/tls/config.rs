@@ -10,14 +10,16 @@ use rustls::crypto::ring::cipher_suite::{
 };
 use rustls::crypto::ring::{default_provider, kx_group, sign};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error,
-    ServerConfig, ServerConnection, SignatureScheme, SupportedCipherSuite,
+    RootCertStore, ServerConfig, ServerConnection, SignatureScheme, SupportedCipherSuite,
 };
 
 /// Whether the key with this SubjectPublicKeyInfo may be the other end's.
@@ -30,6 +32,15 @@ pub struct TlsIdentity<'a> {
     pub pkcs8: &'a [u8],
     /// The public half, as a SubjectPublicKeyInfo.
     pub spki: &'a [u8],
+}
+
+/// A certificate that an end shows, and the key that it proves.
+#[derive(Debug)]
+pub struct CertifiedIdentity<'a> {
+    /// The certificate, in DER.
+    pub certificate: Vec<u8>,
+    /// The private key, as PKCS #8.
+    pub pkcs8: &'a [u8],
 }
 
 /// All connections of one end, for one purpose.
@@ -98,6 +109,35 @@ impl TlsEnd {
         Ok(TlsEnd(Role::Server(Arc::new(config))))
     }
 
+    /// The end that NBD clients connect to. They show certificates that the authority with the certificate `clients` has signed for clients, and that
+    /// are known.
+    ///
+    /// # Errors
+    /// A key or a certificate cannot be used.
+    pub fn certified_server(
+        identity: CertifiedIdentity<'_>,
+        clients: &[u8],
+        is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+    ) -> Result<TlsEnd, Error> {
+        let provider = Arc::new(provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(clients.to_vec()))?;
+        let signed = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .map_err(|e| Error::General(e.to_string()))?;
+        let listed = Arc::new(Listed { signed, is_known: Box::new(is_known) });
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(identity.pkcs8.to_vec()));
+        let mut config = ServerConfig::builder_with_details(provider, Arc::new(NoClock))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(listed)
+            .with_single_cert(vec![CertificateDer::from(identity.certificate)], key)?;
+        // A resumed session would verify nothing.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.max_early_data_size = 0;
+        Ok(TlsEnd(Role::Server(Arc::new(config))))
+    }
+
     pub(super) fn begin(&self) -> Result<Connection, Error> {
         Ok(match &self.0 {
             Role::Client(config) => {
@@ -132,13 +172,69 @@ fn has_aes() -> bool {
     false
 }
 
-/// Keys have no dates: boards begin in 1970.
+/// The time at which every certificate is judged: those of a cluster are valid at all times.
+const A_DAY_IN_2020: std::time::Duration = std::time::Duration::from_secs(1_600_000_000);
+
+/// Keys have no dates that count: boards begin in 1970.
 #[derive(Debug)]
 struct NoClock;
 
 impl TimeProvider for NoClock {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(std::time::Duration::ZERO))
+        Some(UnixTime::since_unix_epoch(A_DAY_IN_2020))
+    }
+}
+
+/// Takes certificates of an authority that are also on a list.
+struct Listed {
+    signed: Arc<dyn ClientCertVerifier>,
+    is_known: Box<IsKnown>,
+}
+
+impl fmt::Debug for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listed")
+    }
+}
+
+impl ClientCertVerifier for Listed {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.signed.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.signed.verify_client_cert(end_entity, intermediates, now)?;
+        if !(self.is_known)(end_entity) {
+            return Err(CertificateError::ApplicationVerificationFailure.into());
+        }
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signed.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signed.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
     }
 }
 

@@ -156,7 +156,8 @@ pub fn text(volumes: &[Volume<'_>], admin: Option<SocketAddr>) -> String {
         "# Written by 'flashmob discover'. After a change, validate it with 'flashmob gateway --check'.\n\
          #\n\
          # NBD clients can connect from this machine only; to allow others: listen = \"0.0.0.0:10809\"\n\
-         # There is no authentication yet: use a network that you trust.\n\n",
+         # Whoever reaches the nodes can read and write everything: use a network that you trust, or\n\
+         # give the cluster keys: flashmob key init\n\n",
     );
     // Writing to a string cannot fail.
     let mut line = |text: String| {

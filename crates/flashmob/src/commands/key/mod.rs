@@ -78,6 +78,10 @@ struct RotateArgs {
     /// The file with the cluster's private key, if it is not in the folder of the keys.
     #[arg(long, value_name = "FILE")]
     cluster_key: Option<PathBuf>,
+    /// At least this generation: if the folder of the keys is an older copy, or its grant is lost. `flashmob status` shows the latest
+    /// that a node has seen.
+    #[arg(long, value_name = "N")]
+    generation: Option<u64>,
 }
 
 /// Runs the subcommand.
@@ -92,7 +96,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
 }
 
 /// The keys that a configuration names.
-fn folder_of(config: &Config, path: &std::path::Path) -> anyhow::Result<Folder> {
+pub(super) fn folder_of(config: &Config, path: &std::path::Path) -> anyhow::Result<Folder> {
     let keys = config.keys.as_ref().with_context(|| {
         let path = path.display();
         format!("the cluster has no keys: {path} has no `keys`; make them with `flashmob key init {path}`")
@@ -121,7 +125,7 @@ fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
 
 fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
     let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
-    let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref())?;
+    let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref(), args.generation)?;
     writeln!(
         std::io::stdout(),
         "the gateway has key {}, generation {generation}; restart it: nodes refuse the old key once they have seen the new one",

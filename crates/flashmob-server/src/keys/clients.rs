@@ -1,0 +1,256 @@
+//! Who may use which volumes over NBD: a list of certificates, each with its rights. Who is not on it is not let in, whatever signed the certificate.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::key::PublicKey;
+use crate::store::{read_bounded, replace_private};
+
+/// Most bytes of the file: far more than a thousand clients need.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const HEADING: &str = "# Clients that may use volumes over NBD. Written by `flashmob client`.\n";
+/// Most bytes of a client's name.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// A client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NbdClient {
+    /// Its name, for people.
+    pub name: String,
+    /// The SHA-256 of its certificate, as `openssl x509 -fingerprint -sha256` prints it, without colons.
+    pub certificate: PublicKey,
+    /// The names of the volumes that it may use.
+    pub volumes: Vec<String>,
+    /// It may only read them.
+    pub read_only: bool,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default, rename = "client")]
+    clients: Vec<NbdClient>,
+}
+
+/// Why the list cannot be read, or changed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum ClientsError {
+    /// A client of that name is there.
+    #[error("there is a client '{0}' already; `flashmob client revoke` ends its rights")]
+    Known(String),
+    /// There is no client of that name.
+    #[error("there is no client '{0}'; there are: {1}")]
+    Unknown(String, String),
+    /// A name that may not be one.
+    #[error("'{0}' cannot be a client's name: use 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' and '.'")]
+    BadName(String),
+    /// The file holds something else.
+    #[error("{path} is damaged: {why}; restore it from a backup")]
+    Damaged { path: PathBuf, why: String },
+    /// The file cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// The list, and its file.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    path: PathBuf,
+    /// When the file was changed last, as far as read.
+    changed: Option<SystemTime>,
+    all: Vec<NbdClient>,
+}
+
+/// The SHA-256 of a certificate in DER.
+#[must_use]
+pub fn fingerprint(certificate: &[u8]) -> PublicKey {
+    PublicKey(Sha256::digest(certificate).into())
+}
+
+impl Clients {
+    pub(super) fn none(path: &Path) -> Clients {
+        Clients { path: path.to_path_buf(), changed: None, all: Vec::new() }
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// See [`ClientsError`].
+    pub fn load(path: &Path) -> Result<Clients, ClientsError> {
+        let failed = |source| ClientsError::Io { action: "read", path: path.to_path_buf(), source };
+        // Before it is read: a change meanwhile is noticed.
+        let changed = changed_at(path);
+        let bytes = read_bounded(path, FILE_BYTES_MAX).map_err(failed)?;
+        Ok(Clients { changed, ..Clients::parse(path, &bytes)? })
+    }
+
+    /// The list in the bytes of a file, which lies at `path`.
+    ///
+    /// # Errors
+    /// See [`ClientsError`].
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Clients, ClientsError> {
+        let damaged = |why: String| ClientsError::Damaged { path: path.to_path_buf(), why };
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(damaged(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text".into()))?;
+        let document: Document = toml::from_str(text).map_err(|e| damaged(e.message().to_string()))?;
+        let (mut names, mut certificates) = (HashSet::new(), HashSet::new());
+        for client in &document.clients {
+            if !is_name(&client.name) || !names.insert(&client.name) || !certificates.insert(client.certificate) {
+                return Err(damaged(format!("client '{}' is there twice, or has no valid name", client.name)));
+            }
+        }
+        Ok(Clients { all: document.clients, ..Clients::none(path) })
+    }
+
+    /// Reads the file again if it was changed; whether it was.
+    ///
+    /// # Errors
+    /// See [`ClientsError`]: the list stays as it was.
+    pub fn refresh(&mut self) -> Result<bool, ClientsError> {
+        if changed_at(&self.path) == self.changed {
+            return Ok(false);
+        }
+        *self = Clients::load(&self.path)?;
+        Ok(true)
+    }
+
+    /// Adds a client, on the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`ClientsError`].
+    pub fn add(&mut self, client: NbdClient) -> Result<(), ClientsError> {
+        self.check_new(&client.name)?;
+        let mut changed = self.clone();
+        changed.all.push(client);
+        changed.save()?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Whether a client of that name can be added.
+    ///
+    /// # Errors
+    /// See [`ClientsError`].
+    pub fn check_new(&self, name: &str) -> Result<(), ClientsError> {
+        if !is_name(name) {
+            return Err(ClientsError::BadName(name.to_string()));
+        }
+        match self.all.iter().any(|known| known.name == name) {
+            true => Err(ClientsError::Known(name.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes a client, on the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`ClientsError`].
+    pub fn revoke(&mut self, name: &str) -> Result<(), ClientsError> {
+        let mut changed = self.clone();
+        changed.all.retain(|client| client.name != name);
+        if changed.all.len() == self.all.len() {
+            let names: Vec<&str> = self.all.iter().map(|client| &client.name[..]).collect();
+            let names = if names.is_empty() { "none".to_string() } else { names.join(", ") };
+            return Err(ClientsError::Unknown(name.to_string(), names));
+        }
+        changed.save()?;
+        *self = changed;
+        Ok(())
+    }
+
+    pub(super) fn save(&self) -> Result<(), ClientsError> {
+        let failed = |source| ClientsError::Io { action: "write", path: self.path.clone(), source };
+        let document = Document { clients: self.all.clone() };
+        let body = toml::to_string(&document).map_err(|e| failed(io::Error::other(e)))?;
+        replace_private(&self.path, &format!("{HEADING}{body}")).map_err(failed)
+    }
+
+    /// The client with this certificate.
+    #[must_use]
+    pub fn of(&self, certificate: PublicKey) -> Option<&NbdClient> {
+        self.all.iter().find(|client| client.certificate == certificate)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[NbdClient] {
+        &self.all
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str, certificate: u8) -> NbdClient {
+        let volumes = vec!["pool".to_string()];
+        NbdClient { name: name.into(), certificate: PublicKey([certificate; 32]), volumes, read_only: certificate > 1 }
+    }
+
+    #[test]
+    fn clients_are_kept_and_a_change_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("clients");
+        let mut clients = Clients::none(&path);
+        clients.add(client("alice", 1)).unwrap();
+        clients.add(client("bob", 2)).unwrap();
+        assert!(matches!(clients.add(client("alice", 3)), Err(ClientsError::Known(_))));
+        for bad in ["", "a b", ".", "../x", &"n".repeat(NAME_BYTES_MAX + 1)] {
+            assert!(matches!(clients.add(client(bad, 3)), Err(ClientsError::BadName(_))), "{bad}");
+        }
+        let mut seen = Clients::load(&path).unwrap();
+        assert_eq!(seen.all(), clients.all());
+        assert_eq!(seen.of(PublicKey([2; 32])), Some(&client("bob", 2)));
+        assert!(!seen.refresh().unwrap());
+        let text = clients.revoke("carol").unwrap_err().to_string();
+        assert!(text.contains("there are: alice, bob"), "{text}");
+        clients.revoke("bob").unwrap();
+        // A file system may count whole seconds.
+        let later = SystemTime::now() + std::time::Duration::from_secs(5);
+        fs::File::open(&path).unwrap().set_modified(later).unwrap();
+        assert!(seen.refresh().unwrap());
+        assert_eq!(seen.of(PublicKey([2; 32])), None);
+        fs::write(&path, "damaged").unwrap();
+        assert!(seen.refresh().is_err());
+        assert_eq!(seen.all(), clients.all(), "the list stays");
+    }
+
+    #[test]
+    fn a_damaged_list_is_refused() {
+        let entry = |name: &str, digits: &str| {
+            format!("[[client]]\nname = \"{name}\"\ncertificate = \"{digits}\"\nvolumes = []\nread_only = false\n")
+        };
+        let (first, second) = ("01".repeat(32), "02".repeat(32));
+        let is_good = |text: String| Clients::parse(Path::new("c"), text.as_bytes()).is_ok();
+        assert!(is_good(String::new()) && is_good(entry("a", &first) + &entry("b", &second)));
+        for bad in [
+            entry("a", &first) + &entry("a", &second),
+            entry("a", &first) + &entry("b", &first),
+            entry("", &first),
+            entry("a", &first[1..]),
+            entry("a", &first).replace("read_only", "readonly"),
+        ] {
+            assert!(!is_good(bad.clone()), "{bad}");
+        }
+    }
+}

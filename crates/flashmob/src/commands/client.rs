@@ -1,0 +1,169 @@
+//! `flashmob client`: who may use volumes over NBD, in a cluster with keys.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use flashmob_server::config::Config;
+use flashmob_server::keys::NbdClient;
+use flashmob_server::keys::authority::Purpose;
+use flashmob_server::keys::clients::fingerprint;
+use flashmob_text::{Side, Table};
+use serde::Serialize;
+
+use super::key::folder_of;
+use super::tell::Form;
+
+const WIDTH: usize = 120;
+
+/// NBD clients of a cluster with keys: add them, list them, and revoke their rights.
+///
+/// Where the cluster has keys, clients reach volumes over TCP inside TLS alone, with a certificate that this command makes.
+/// A gateway that runs follows changes within a second.
+#[derive(Debug, Args)]
+pub struct ClientArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Add(AddArgs),
+    List(ListArgs),
+    Revoke(RevokeArgs),
+}
+
+/// Make a certificate for a client, and let it use volumes.
+///
+/// The folder gets ca-cert.pem, client-cert.pem and client-key.pem, the names that libnbd and QEMU look for. Carry it to the client over
+/// a way that nobody else reads; it is not kept here.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  flashmob client add cluster.toml alice --volume pool --read-only --out alice
+  nbdinfo 'nbds://192.168.1.10/pool?tls-certificates=/home/alice/alice'
+  nbdcopy 'nbds://192.168.1.10/pool?tls-certificates=/home/alice/alice' pool.img
+  qemu-img info --object tls-creds-x509,id=tls0,endpoint=client,dir=/home/alice/alice \\
+    --image-opts driver=nbd,host=192.168.1.10,port=10809,export=pool,tls-creds=tls0")]
+struct AddArgs {
+    /// The gateway's configuration file.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The client's name, for lists and logs: letters, digits, '-', '_' and '.'.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A volume that it may use; may be repeated. It does not see others.
+    #[arg(long, value_name = "VOLUME", required = true)]
+    volume: Vec<String>,
+    /// It may not change them.
+    #[arg(long)]
+    read_only: bool,
+    /// Folder for the certificates and the key, which is made.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// List the clients, and what they may use.
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// The gateway's configuration file.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// Output format: a table, or JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+/// Revoke the rights of a client: its connections end within a second, and it does not get in again.
+#[derive(Debug, Args)]
+struct RevokeArgs {
+    /// The gateway's configuration file.
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// The client's name.
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &ClientArgs) -> anyhow::Result<()> {
+    match &args.command {
+        Command::Add(args) => add(args),
+        Command::List(args) => list(args),
+        Command::Revoke(args) => revoke(args),
+    }
+}
+
+fn add(args: &AddArgs) -> anyhow::Result<()> {
+    let config = Config::load(&args.config)?;
+    for name in &args.volume {
+        let names = || config.volumes.iter().map(|volume| &volume.name[..]).collect::<Vec<_>>().join(", ");
+        ensure_value!(
+            config.volumes.iter().any(|volume| volume.name == *name),
+            "there is no volume '{name}'; there are: {}",
+            names()
+        );
+    }
+    let folder = folder_of(&config, &args.config)?;
+    let mut clients = folder.clients()?;
+    clients.check_new(&args.name)?;
+    let (_, gateway_pem) = folder.authority(Purpose::Gateway)?.certificate()?;
+    let clients_authority = folder.authority(Purpose::Clients)?;
+    // QEMU checks that its own certificate is of an authority that it knows.
+    let (_, clients_pem) = clients_authority.certificate()?;
+    // Not a name that a host can have, so that it never passes for a gateway's.
+    let issued = clients_authority.issue(&format!("client {}", args.name), &[], &[])?;
+    let cannot = || format!("cannot make {}", args.out.display());
+    fs::DirBuilder::new().mode(0o700).create(&args.out).with_context(cannot)?;
+    put(&args.out.join("ca-cert.pem"), &format!("{gateway_pem}{clients_pem}"))?;
+    put(&args.out.join("client-cert.pem"), &issued.pem)?;
+    put(&args.out.join("client-key.pem"), &issued.key_pem)?;
+    let (name, volumes, read_only) = (args.name.clone(), args.volume.clone(), args.read_only);
+    clients.add(NbdClient { name, certificate: fingerprint(&issued.der), volumes, read_only })?;
+    let may = if args.read_only { "read" } else { "read and change" };
+    let mut out = std::io::stdout();
+    writeln!(out, "{} may {may} {}", args.name, args.volume.join(", "))?;
+    writeln!(out, "carry the folder {} to the client, and delete it here", args.out.display())?;
+    Ok(())
+}
+
+/// A new file that its owner alone may read.
+fn put(path: &Path, text: &str) -> anyhow::Result<()> {
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        clients: &'a [NbdClient],
+    }
+    let clients = folder_of(&Config::load(&args.config)?, &args.config)?.clients()?;
+    let mut out = std::io::stdout();
+    if args.output == Form::Json {
+        writeln!(out, "{}", serde_json::to_string(&Report { clients: clients.all() })?)?;
+        return Ok(());
+    }
+    if clients.all().is_empty() {
+        writeln!(out, "there are no clients: flashmob client add")?;
+        return Ok(());
+    }
+    let mut table = Table::new(&[Side::Left, Side::Left, Side::Left, Side::Left]);
+    table.plain(["client", "volumes", "rights", "certificate"]);
+    for client in clients.all() {
+        let may = if client.read_only { "read" } else { "read, change" };
+        table.plain([client.name.clone(), client.volumes.join(", "), may.to_string(), client.certificate.short()]);
+    }
+    table.lines(WIDTH, false).into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    Ok(())
+}
+
+fn revoke(args: &RevokeArgs) -> anyhow::Result<()> {
+    folder_of(&Config::load(&args.config)?, &args.config)?.clients()?.revoke(&args.name)?;
+    writeln!(std::io::stdout(), "{} has no rights any more", args.name)?;
+    Ok(())
+}

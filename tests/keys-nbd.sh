@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# Shows that NBD clients of a cluster with keys get in over TCP by TLS alone, with a certificate that is known, to the volumes that they may use, as far as they may; with nbdinfo, nbdcopy, nbdsh, nbdfuse, qemu-img and openssl.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+need nbdinfo nbdcopy qemu-img openssl jq
+need_python_nbd
+
+VOLUME=('timeout = "60s"')
+client=("$FLASHMOB" client)
+
+# The nodes of two volumes, with keys.
+cat >"$DIR/gateway.toml" <<END
+[[volume]]
+name = "pool"
+[[volume.node]]
+address = "127.0.0.1:1"
+END
+check 'key init' "$FLASHMOB" key init "$DIR/gateway.toml"
+cluster=$("$FLASHMOB" key show "$DIR/gateway.toml" --output json | jq -r .cluster)
+NODES=(node0 node1)
+for node in "${NODES[@]}"; do start_node "$node" 16MiB --cluster "$cluster"; done
+{
+    printf 'keys = "gateway.keys"\nlisten = ["127.0.0.1:0", "unix:%s/gateway.sock"]\nadmin = "127.0.0.1:0"\n' "$DIR"
+    printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "%s"\n' "${ADDR[node0]}"
+    printf '[[volume]]\nname = "other"\n[[volume.node]]\naddress = "%s"\n' "${ADDR[node1]}"
+} >"$DIR/gateway.toml"
+for node in "${NODES[@]}"; do
+    words=$(sed -nE 's/.*flashmob key pin CONFIG.toml ([0-9a-f]{32} [0-9a-f]{64}).*/\1/p' "$DIR/$node.log" | head -n 1)
+    # shellcheck disable=SC2086 # two words
+    check "the key of $node is pinned" "$FLASHMOB" key pin "$DIR/gateway.toml" $words
+done
+run_gateway
+volume_ready
+started gateway 'volume other ready'
+
+check 'a client gets a certificate' "${client[@]}" add "$DIR/gateway.toml" alice --volume pool --out "$DIR/alice"
+check 'another one, that may only read' "${client[@]}" add "$DIR/gateway.toml" bob --volume pool --volume other --read-only --out "$DIR/bob"
+refused 'a name is given once' "a client 'alice' already" "${client[@]}" add "$DIR/gateway.toml" alice --volume pool --out "$DIR/again"
+refused 'a volume must be there' "no volume 'pol'" "${client[@]}" add "$DIR/gateway.toml" eve --volume pol --out "$DIR/eve"
+check 'certificates are their owner'"'"'s alone' [ "$(find "$DIR/alice" "$DIR/bob" -perm /077 | wc -l)" -eq 0 ]
+check 'they are listed' jq -e '[.clients[] | .name] == ["alice", "bob"] and .clients[1].read_only' \
+    <("${client[@]}" list "$DIR/gateway.toml" --output json)
+
+# as CLIENT [VOLUME]: the URI for it.
+as() { echo "nbds://127.0.0.1:$PORT/${2-pool}?tls-certificates=$DIR/$1"; }
+head -c 16777216 /dev/urandom >"$DIR/image"
+check 'nbdinfo' nbdinfo "$(as alice)"
+check 'TLS is in use' grep -Eq 'protocol: .*TLS' "$DIR/check.out"
+check 'nbdcopy to the volume' nbdcopy --flush "$DIR/image" "$(as alice)"
+check 'nbdcopy from the volume, by another one' nbdcopy "$(as bob)" "$DIR/back.img"
+check 'it is the same' cmp "$DIR/image" "$DIR/back.img"
+check 'also on the unix socket, without TLS' nbdcopy "$UNIX_URI" "$DIR/unix.img"
+check 'it is the same there' cmp "$DIR/image" "$DIR/unix.img"
+check 'qemu-img info' qemu-img info --object "tls-creds-x509,id=tls0,endpoint=client,dir=$DIR/alice" \
+    --image-opts "driver=nbd,host=127.0.0.1,port=$PORT,export=pool,tls-creds=tls0"
+check 'qemu-img convert' qemu-img convert --object "tls-creds-x509,id=tls0,endpoint=client,dir=$DIR/alice" --image-opts -O raw \
+    "driver=nbd,host=127.0.0.1,port=$PORT,export=pool,tls-creds=tls0" "$DIR/qemu.img"
+check 'it is the same for QEMU' cmp "$DIR/image" "$DIR/qemu.img"
+
+# Rights.
+cat >"$DIR/rights.py" <<'END'
+import errno, sys
+import nbd
+def connected(uri):
+    handle = nbd.NBD()
+    handle.set_uri_allow_local_file(True)
+    handle.connect_uri(uri)
+    return handle
+alice, bob = sys.argv[1:]
+handle = connected(bob)
+assert handle.is_read_only() and handle.pread(512, 0)
+handle.set_strict_mode(0)
+for change in (lambda: handle.pwrite(b'x' * 512, 0), lambda: handle.zero(4096, 0), lambda: handle.trim(4096, 0)):
+    try:
+        change()
+    except nbd.Error as error:
+        assert error.errnum == errno.EPERM, error
+    else:
+        raise AssertionError('a change was made')
+handle.shutdown()
+assert not connected(alice).is_read_only()
+END
+check 'who may only read gets EPERM for changes' "$PYTHON" "$DIR/rights.py" "$(as alice)" "$(as bob)"
+check 'nothing was changed' bash -c "nbdcopy '$UNIX_URI' - | cmp - '$DIR/image'"
+check 'alice sees one volume' [ "$(nbdinfo --list --json "$(as alice '')" | jq -r '[.exports[]."export-name"] | join(",")')" = pool ]
+check 'bob sees two' [ "$(nbdinfo --list --json "$(as bob '')" | jq -r '[.exports[]."export-name"] | join(",")')" = pool,other ]
+refused 'a volume that alice may not use is as if there were none' 'No such file|no export of that name' nbdinfo "$(as alice other)"
+
+# Who is kept out.
+refused 'a client without TLS' 'TLS' nbdinfo "nbd://127.0.0.1:$PORT/pool"
+refused 'also for the list' 'error to list request|TLS' nbdinfo --list "nbd://127.0.0.1:$PORT/"
+mkdir -m 700 "$DIR/nobody" "$DIR/forged"
+cp "$DIR/alice/ca-cert.pem" "$DIR/nobody"
+refused 'a client without a certificate' 'certificate|TLS|handshake' nbdinfo "$(as nobody)"
+openssl req -x509 -quiet -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=alice -days 30 \
+    -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null ||
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=alice -days 30 \
+        -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null
+cp "$DIR/alice/ca-cert.pem" "$DIR/forged"
+refused 'a client that made its certificate itself' 'certificate|TLS|handshake|alert' nbdinfo "$(as forged)"
+# A client that pretends to be the gateway: libnbd looks at the name, not at the purpose of a certificate.
+cat >"$DIR/pretend.py" <<'END'
+import socket, ssl, struct, sys
+folder = sys.argv[1]
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(folder + '/client-cert.pem', folder + '/client-key.pem')
+listener = socket.create_server(('127.0.0.1', 0))
+print(listener.getsockname()[1], flush=True)
+connection, _ = listener.accept()
+connection.sendall(b'NBDMAGICIHAVEOPT' + struct.pack('>H', 3))
+received = b''
+while len(received) < 20:
+    received += connection.recv(20 - len(received))
+connection.sendall(struct.pack('>QIII', 0x3e889045565a9, 5, 1, 0))
+try:
+    context.wrap_socket(connection, server_side=True).recv(1)
+    print('taken for a gateway', flush=True)
+except (ssl.SSLError, OSError) as error:
+    print('refused:', error, flush=True)
+END
+start pretend "$PYTHON" "$DIR/pretend.py" "$DIR/alice"
+wait_for 20 'the one that pretends' grep -q . "$DIR/pretend.out"
+refused 'a client does not pass for the gateway' 'certificate' \
+    nbdinfo "nbds://127.0.0.1:$(head -n 1 "$DIR/pretend.out")/pool?tls-certificates=$DIR/bob"
+finish pretend 20
+
+# Revoked: out within a second, and nobody else notices.
+cat >"$DIR/stay.py" <<'END'
+import sys, time
+import nbd
+def connected(uri):
+    handle = nbd.NBD()
+    handle.set_uri_allow_local_file(True)
+    handle.connect_uri(uri)
+    return handle
+alice, bob = [connected(uri) for uri in sys.argv[1:3]]
+alice.pread(512, 0), bob.pread(512, 0)
+print('ready', flush=True)
+sys.stdin.readline()
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    bob.pread(512, 0)
+    try:
+        alice.pread(512, 0)
+    except nbd.Error:
+        bob.pread(512, 0)
+        sys.exit(0)
+    time.sleep(0.05)
+sys.exit('alice was never ended')
+END
+mkfifo "$DIR/go"
+"$PYTHON" "$DIR/stay.py" "$(as alice)" "$(as bob)" <"$DIR/go" >"$DIR/stay.out" 2>"$DIR/stay.log" &
+PID[stay]=$!
+exec 3>"$DIR/go"
+wait_for 20 'both clients to be connected' grep -q ready "$DIR/stay.out"
+check 'alice is revoked' "${client[@]}" revoke "$DIR/gateway.toml" alice
+echo >&3
+finish stay 60
+exec 3>&-
+[ "$STATUS" -eq 0 ] || { cat "$DIR/stay.log" >&2; fail 'alice was not ended, or bob was'; }
+pass 'her connection ends, and bob stays'
+refused 'she does not get in again' 'certificate|TLS|handshake|alert' nbdinfo "$(as alice)"
+check 'bob does' nbdinfo --size "$(as bob)"
