@@ -3,13 +3,10 @@
 # Tier: slow
 # Canary: bytes-overcounted
 . "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/iperf3.sh"
 need jq iperf3 ss
 
 unset FLASHMOB_LAB
-# free_port: one that nobody listens on, for iperf3, which cannot say which one it was given.
-free_port() { "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-listens() { ss -Hltn "sport = :$1" | grep -q .; }
-
 # ours FILE: what the client flashmob says that both ends counted.
 ours() {
     jq -c '.measurement.points[0].repetitions[0] | [.flows[] | {way: .direction, sent: .sent_bytes, received: .received_bytes}]' "$1"
@@ -18,9 +15,8 @@ ours() {
 client() {
     local what=$1 way=$2 port
     shift 2
-    port=$(free_port)
-    start server iperf3 -s -1 -J -p "$port"
-    wait_for 10 'iperf3 to listen' listens "$port"
+    start_iperf3 server -1 -J
+    port=$IPERF3_PORT
     timeout 120 "$FLASHMOB" bench net --connect 127.0.0.1 --port "$port" --time 1 "$@" --output json >"$DIR/ours.json" 2>"$DIR/client.log" ||
         { cat "$DIR/client.log" >&2; fail "$what: flashmob failed"; }
     finish server 30

@@ -3,6 +3,7 @@
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/iperf3.sh"
 need jq iperf3 ss
 
 unset FLASHMOB_LAB
@@ -24,12 +25,9 @@ holds 'bytes of requests and answers are as many as was asked for' 'all(.measure
 net --messages 100k:100k:8 --streams 2 --time 0.3
 holds 'messages that are larger than buffers hold up nobody' '.measurement.points[0].repetitions[0].exchange.requests > 10'
 
-FREE=$("$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-listens() { ss -Hltn "sport = :$1" | grep -q .; }
-start plain iperf3 -s -p "$FREE"
-wait_for 10 'iperf3 to listen' listens "$FREE"
-refused 'a plain iperf3 knows no messages' 'plain iperf3: messages need flashmob at both ends' "$FLASHMOB" bench net -c "127.0.0.1:$FREE" --messages 1:1:1
-check 'and it was left in order: it serves the next' timeout 200 "$FLASHMOB" bench net -c "127.0.0.1:$FREE" --time 0.2
+start_iperf3 plain
+refused 'a plain iperf3 knows no messages' 'plain iperf3: messages need flashmob at both ends' "$FLASHMOB" bench net -c "127.0.0.1:$IPERF3_PORT" --messages 1:1:1
+check 'and it was left in order: it serves the next' timeout 200 "$FLASHMOB" bench net -c "127.0.0.1:$IPERF3_PORT" --time 0.2
 stop plain
 
 net --direction up,down,both --streams 1,2 --congestion reno,cubic --time 0.2 --label home --save "$DIR/saved.json"

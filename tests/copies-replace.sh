@@ -39,7 +39,7 @@ wait_for 20 'the fresh extent to be seen' node 2 '.state == "refused" and .membe
 refused 'without --yes nothing is given up where nobody can be asked' 'confirm it with --yes' "${replace[@]}" pool 2 --output json
 check 'so it is still refused' node 2 '.state == "refused"'
 check 'the page says what to do' grep -q 'flashmob volume replace ADDR:PORT pool 2' <("$FLASHMOB" volume show "$ADMIN")
-refused 'a page of another site cannot replace it' 'Host header' \
+refused 'a page of another site cannot replace it' 'a page of another site' \
     curl -sS --fail-with-body -H 'Host: example.org' -H 'Content-Type: application/json' -d '{}' "http://$ADMIN/volumes/replace"
 refused 'nor a form' 'application/json' curl -sS --fail-with-body -d 'volume=pool' "http://$ADMIN/volumes/replace"
 refused 'an extent that was not shown is not taken' 'another extent is there now' curl -sS --fail-with-body \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that NBD clients of a cluster with keys get in over TCP by TLS alone, with a certificate that is known, to the volumes that they may use, as far as they may; with nbdinfo, nbdcopy, nbdsh, nbdfuse, qemu-img and openssl.
+# Shows that NBD clients of a cluster with keys get in over TCP by TLS alone, with a certificate that is known, to the volumes that they may use, as far as they may; with nbdinfo, nbdcopy, libnbd and qemu-img.
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
@@ -87,18 +87,19 @@ check 'alice sees one volume' [ "$(nbdinfo --list --json "$(as alice '')" | jq -
 check 'bob sees two' [ "$(nbdinfo --list --json "$(as bob '')" | jq -r '[.exports[]."export-name"] | join(",")')" = pool,other ]
 refused 'a volume that alice may not use is as if there were none' 'No such file|no export of that name' nbdinfo "$(as alice other)"
 
-# Who is kept out.
+# Who is kept out. In TLS 1.3 a client believes that it is in before the gateway has judged its certificate.
+LATE='certificate|TLS|handshake|alert|push function|pull function|reset|disconnected'
 refused 'a client without TLS' 'TLS' nbdinfo "nbd://127.0.0.1:$PORT/pool"
 refused 'also for the list' 'error to list request|TLS' nbdinfo --list "nbd://127.0.0.1:$PORT/"
 mkdir -m 700 "$DIR/nobody" "$DIR/forged"
 cp "$DIR/alice/ca-cert.pem" "$DIR/nobody"
-refused 'a client without a certificate' 'certificate|TLS|handshake' nbdinfo "$(as nobody)"
+refused 'a client without a certificate' "$LATE" nbdinfo "$(as nobody)"
 openssl req -x509 -quiet -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=alice -days 30 \
     -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null ||
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=alice -days 30 \
         -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null
 cp "$DIR/alice/ca-cert.pem" "$DIR/forged"
-refused 'a client that made its certificate itself' 'certificate|TLS|handshake|alert' nbdinfo "$(as forged)"
+refused 'a client that made its certificate itself' "$LATE" nbdinfo "$(as forged)"
 # A client that pretends to be the gateway: libnbd looks at the name, not at the purpose of a certificate.
 cat >"$DIR/pretend.py" <<'END'
 import socket, ssl, struct, sys
@@ -125,7 +126,7 @@ refused 'a client does not pass for the gateway' 'certificate' \
     nbdinfo "nbds://127.0.0.1:$(head -n 1 "$DIR/pretend.out")/pool?tls-certificates=$DIR/bob"
 finish pretend 20
 
-# Revoked: out within a second, and nobody else notices.
+# Revoked: she is out, and nobody else notices.
 cat >"$DIR/stay.py" <<'END'
 import sys, time
 import nbd
@@ -160,5 +161,5 @@ finish stay 60
 exec 3>&-
 [ "$STATUS" -eq 0 ] || { cat "$DIR/stay.log" >&2; fail 'alice was not ended, or bob was'; }
 pass 'her connection ends, and bob stays'
-refused 'she does not get in again' 'certificate|TLS|handshake|alert' nbdinfo "$(as alice)"
+refused 'she does not get in again' "$LATE" nbdinfo "$(as alice)"
 check 'bob does' nbdinfo --size "$(as bob)"

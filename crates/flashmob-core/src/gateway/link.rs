@@ -34,10 +34,17 @@ impl Gateway {
     /// Another one than is known gets no hello, by which a free extent would be claimed; but in a volume with copies it may be offered in the place of a lost
     /// one, as its welcome tells.
     pub fn link_proven(&mut self, now: Time, id: LinkId, extent_id: [u8; 16]) {
-        let node = &self.nodes[self.links[id].node];
+        let number = self.links[id].node;
+        let node = &self.nodes[number];
         let known = node.extent_id.filter(|known| *known != extent_id);
         if let Some(known) = known.filter(|_| self.volumes[node.volume].copies.is_none()) {
             let text = another_extent(known, extent_id, OF_LINEAR);
+            return self.refuse_node(now, id, text);
+        }
+        let owner =
+            self.nodes.iter().enumerate().find(|(other, of)| *other != number && of.extent_id == Some(extent_id));
+        if let Some((_, owner)) = owner {
+            let text = format!("it is another node of this gateway, {}; correct its address", owner.name);
             return self.refuse_node(now, id, text);
         }
         self.link_connected(now, id);

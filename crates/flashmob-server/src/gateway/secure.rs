@@ -1,14 +1,15 @@
 //! NBD clients of a cluster with keys: over TCP inside TLS alone, over unix sockets of the same user.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use flashmob_core::gateway::Right;
 use flashmob_core::units::Time;
 
-use super::server::GatewayServer;
+use super::server::{ClientConn, GatewayServer};
 use crate::config::{Config, Listen};
-use crate::keys::{Folder, NbdClient, NbdKeys};
+use crate::keys::{Doorman, Folder, NbdClient, NbdKeys};
 use crate::net::Stream;
 
 /// How far a client is with TLS.
@@ -33,28 +34,51 @@ pub(super) enum WayIn {
     Closed(String),
 }
 
-/// The keys for NBD, if the cluster has keys and there is a TCP port.
-pub(super) fn load_nbd_keys(config: &Config) -> anyhow::Result<Option<NbdKeys>> {
-    let mut addresses: Vec<IpAddr> = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16])];
-    let listens = config.listen.iter().filter_map(|listen| match listen {
-        Listen::Tcp(address) => Some(address.ip()),
-        Listen::Unix(_) => None,
-    });
-    let listens: Vec<IpAddr> = listens.collect();
-    let Some(folder) = config.keys.as_ref().filter(|_| !listens.is_empty()) else { return Ok(None) };
-    addresses.extend(if_addrs::get_if_addrs().unwrap_or_default().iter().map(|interface| interface.ip()));
-    addresses.extend(listens.into_iter().filter(|address| !address.is_unspecified()));
-    addresses.sort_unstable();
-    addresses.dedup();
-    let own = rustix::system::uname().nodename().to_string_lossy().to_string();
-    let mut hosts = vec!["localhost".to_string()];
-    // A device may have a name that no certificate can have.
-    if !own.is_empty() && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
-        hosts.extend([format!("{own}.local"), own]);
+/// What clients over TCP come to.
+#[derive(Debug)]
+pub(super) struct NbdDoor {
+    keys: NbdKeys,
+    folder: Folder,
+    /// The names and addresses that the gateway's certificate has.
+    hosts: Vec<String>,
+    addresses: Vec<IpAddr>,
+    doorman: Doorman,
+    /// Why the list of clients cannot be read, as logged last.
+    trouble: Option<String>,
+}
+
+impl NbdDoor {
+    /// If the cluster has keys and there is a TCP port.
+    pub(super) fn open(config: &Config) -> anyhow::Result<Option<NbdDoor>> {
+        let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let listens = config.listen.iter().filter_map(|listen| match listen {
+            Listen::Tcp(address) => Some(address.ip().to_canonical()),
+            Listen::Unix(_) => None,
+        });
+        let listens: Vec<IpAddr> = listens.collect();
+        let Some(folder) = config.keys.as_ref().filter(|_| !listens.is_empty()) else { return Ok(None) };
+        addresses.extend(listens.into_iter().filter(|address| !address.is_unspecified() && !address.is_loopback()));
+        let own = rustix::system::uname().nodename().to_string_lossy().to_string();
+        let mut hosts = vec!["localhost".to_string()];
+        // A device may have a name that no certificate can have.
+        if !own.is_empty() && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
+            hosts.extend([format!("{own}.local"), own]);
+        }
+        hosts.extend(config.admin_hosts.iter().cloned());
+        let folder = Folder::at(folder);
+        let keys = folder.nbd(&hosts, &addresses).context("the keys for NBD cannot be used")?;
+        Ok(Some(NbdDoor { keys, folder, hosts, addresses, doorman: Doorman::default(), trouble: None }))
     }
-    hosts.extend(config.admin_hosts.iter().cloned());
-    let keys = Folder::at(folder).nbd(&hosts, &addresses).context("the keys for NBD cannot be used")?;
-    Ok(Some(keys))
+
+    /// The certificate has the address that a client connected to: it may be new since the gateway started, as after DHCP.
+    fn certify(&mut self, address: Option<IpAddr>) {
+        let Some(address) = address.filter(|address| !self.addresses.contains(address)) else { return };
+        self.addresses.push(address);
+        match self.folder.nbd(&self.hosts, &self.addresses) {
+            Ok(keys) => self.keys = keys,
+            Err(error) => log::error!("no certificate for address {address}: {error}"),
+        }
+    }
 }
 
 impl GatewayServer {
@@ -79,25 +103,52 @@ impl GatewayServer {
 
     /// Begins TLS on a connection that has sent all that was to be sent before.
     pub(super) fn begin_tls(&mut self, key: usize) {
-        let (Some(conn), Some(keys)) = (self.clients.get_mut(key), &self.nbd_keys) else { return };
+        let (Some(conn), Some(door)) = (self.clients.get_mut(key), &mut self.nbd) else { return };
         if conn.secrecy != Secrecy::Starting {
             return;
         }
-        match conn.stream.secure(&keys.end) {
+        let now = Instant::now();
+        conn.waits_until = door.doorman.admit(now, conn.stream.peer_ip()).err().map(|wait| now + wait);
+        if conn.waits_until.is_some() {
+            return;
+        }
+        door.certify(conn.stream.local_ip());
+        match conn.stream.secure(&door.keys.end) {
             Ok(()) => conn.secrecy = Secrecy::Proving,
             Err(error) => self.turn_away_client(key, &error.to_string()),
         }
     }
 
+    /// Begins TLS on connections that had to wait for others.
+    pub(super) fn begin_waiting(&mut self) {
+        let (Some(door), now) = (&self.nbd, Instant::now()) else { return };
+        let is_due = |conn: &ClientConn| conn.waits_until.is_some_and(|at| now >= at);
+        let mut due: Vec<usize> = self.clients.iter().filter(|(_, conn)| is_due(conn)).map(|(key, _)| key).collect();
+        due.sort_by_cached_key(|key| door.doorman.turn_of(self.clients[*key].stream.peer_ip()));
+        for key in due {
+            self.begin_tls(key);
+        }
+    }
+
+    /// When the next of them may begin.
+    pub(super) fn tls_due(&self) -> Option<Duration> {
+        self.nbd.as_ref()?;
+        let at = self.clients.iter().filter_map(|(_, conn)| conn.waits_until).min()?;
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+
     /// Gives a client that has proven its key the rights that it has.
     pub(super) fn let_in(&mut self, now: Time, key: usize) {
-        let (Some(conn), Some(keys)) = (self.clients.get_mut(key), &self.nbd_keys) else { return };
-        let Some(who) = conn.stream.peer_certificate().and_then(|certificate| keys.client(certificate)) else {
+        let (Some(conn), Some(door)) = (self.clients.get_mut(key), &mut self.nbd) else { return };
+        let Some(who) = conn.stream.peer_certificate().and_then(|certificate| door.keys.client(certificate)) else {
             return self.turn_away_client(key, "not let in: its certificate is not known");
         };
+        door.doorman.let_in(conn.stream.peer_ip());
         let names: Vec<&str> = self.gateway.volume_names().collect();
-        let right = |name: &String| names.iter().position(|known| known == name);
-        let right = |name| right(name).map(|volume| Right { volume, read_only: who.read_only });
+        let right = |name: &String| {
+            let volume = names.iter().position(|known| known == name)?;
+            Some(Right { volume, read_only: who.read_only })
+        };
         let rights = who.volumes.iter().filter_map(right).collect();
         log::debug!("client {} is {}", conn.stream.peer(), who.name);
         (conn.secrecy, conn.who) = (Secrecy::Settled, Some(who));
@@ -115,17 +166,19 @@ impl GatewayServer {
 
     /// Whether clients are there whose rights may be revoked.
     pub(super) fn has_proven_clients(&self) -> bool {
-        self.nbd_keys.is_some() && self.clients.iter().any(|(_, conn)| conn.who.is_some())
+        self.nbd.is_some() && self.clients.iter().any(|(_, conn)| conn.who.is_some())
     }
 
     /// Ends the connections of clients whose rights were changed or revoked.
     pub(super) fn end_revoked(&mut self) {
-        let Some(keys) = &self.nbd_keys else { return };
-        // A handshake may have read it meanwhile, so the rights are compared in any case.
-        if let Err(error) = keys.refresh() {
-            self.turned_away.note("the list of clients", &error.to_string());
+        let Some(door) = &mut self.nbd else { return };
+        let trouble = door.keys.refresh().err().map(|error| error.to_string());
+        if let Some(trouble) = trouble.as_ref().filter(|_| trouble != door.trouble) {
+            log::error!("the rights of clients stay as they were: {trouble}");
         }
-        let is_over = |who: &NbdClient| keys.current(who).as_ref() != Some(who);
+        door.trouble = trouble;
+        let door = &*door;
+        let is_over = |who: &NbdClient| door.keys.current(who).as_ref() != Some(who);
         let over = self.clients.iter().filter(|(_, conn)| conn.who.as_ref().is_some_and(is_over));
         let over: Vec<(usize, String)> =
             over.map(|(key, conn)| (key, conn.who.as_ref().map(|who| who.name.clone()).unwrap_or_default())).collect();

@@ -20,12 +20,12 @@ use super::maps::Maps;
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
-use super::secure::{Secrecy, WayIn, load_nbd_keys};
+use super::secure::{NbdDoor, Secrecy, WayIn};
 use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
-use crate::keys::{Folder, GatewayKeys, NbdClient, NbdKeys};
+use crate::keys::{Folder, GatewayKeys, NbdClient};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -67,6 +67,8 @@ pub(super) struct ClientConn {
     pub readiness: Readiness,
     /// How far it is with TLS, if it has to begin that.
     pub secrecy: Secrecy,
+    /// When its handshake may begin, if too many others have lately.
+    pub waits_until: Option<Instant>,
     /// Who it is, if it has proven that.
     pub who: Option<NbdClient>,
     /// Close when everything is written, at the latest then.
@@ -115,7 +117,7 @@ pub struct GatewayServer {
     /// Most clients.
     connections: usize,
     /// What clients over TCP have to prove, if the cluster has keys.
-    pub(super) nbd_keys: Option<NbdKeys>,
+    pub(super) nbd: Option<NbdDoor>,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
 }
@@ -159,7 +161,7 @@ impl GatewayServer {
             listeners.push(listener);
         }
         server.listeners = listeners;
-        server.nbd_keys = load_nbd_keys(config)?;
+        server.nbd = NbdDoor::open(config)?;
         Ok(server)
     }
 
@@ -234,7 +236,7 @@ impl GatewayServer {
             surplus: Surplus::default(),
             turned_away: TurnedAway::default(),
             connections: config.connections,
-            nbd_keys: None,
+            nbd: None,
             next_look: Time::default(),
         })
     }
@@ -326,6 +328,7 @@ impl GatewayServer {
         // Whose rights were revoked is out within a second, though nobody asks for anything.
         let dues = dues.chain(self.has_proven_clients().then_some(self.next_look));
         let due = dues.min().map(|at| self.clock.until(at));
+        let due = due.into_iter().chain(self.tls_due());
         soon.into_iter().chain(due).chain(self.turned_away.due_in()).chain(resident.map(Resident::wakes_in)).min()
     }
 
@@ -343,6 +346,7 @@ impl GatewayServer {
         }
         self.links.take_answers(&mut self.gateway, self.poll.registry(), now);
         self.links.read_all(&mut self.gateway, now);
+        self.begin_waiting();
         self.read_clients();
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.maps.take_done(&mut self.gateway, now);
@@ -420,6 +424,10 @@ impl GatewayServer {
     }
 
     fn add_client(&mut self, mut stream: Stream) {
+        let way_in = self.way_in(&stream);
+        if let WayIn::Closed(why) = &way_in {
+            return self.turned_away.note(&format!("client {}", stream.peer()), why);
+        }
         self.make_room();
         let key = self.clients.vacant_key();
         if let Err(error) = stream.register(self.poll.registry(), Token(self.first_client + key)) {
@@ -427,10 +435,9 @@ impl GatewayServer {
             return;
         }
         let now = self.clock.now();
-        let opened = match self.way_in(&stream) {
-            WayIn::Open => self.gateway.client_opened(now),
+        let opened = match way_in {
             WayIn::Tls => self.gateway.client_opened_for_tls(now),
-            WayIn::Closed(why) => return self.turned_away.note(&format!("client {}", stream.peer()), &why),
+            _ => self.gateway.client_opened(now),
         };
         let Some(id) = opened else {
             let reason = format!("refused: {} clients are connected; see 'connections'", self.clients.len());
@@ -441,7 +448,7 @@ impl GatewayServer {
         }
         self.conn_of_client[id.index] = key;
         let (readiness, secrecy) = (Readiness::unknown(), Secrecy::Settled);
-        self.clients.insert(ClientConn { stream, id, readiness, secrecy, who: None, closing: None });
+        self.clients.insert(ClientConn { stream, id, readiness, secrecy, waits_until: None, who: None, closing: None });
     }
 
     /// If there are as many clients as may be, one that has not chosen an export is dropped for a newcomer.

@@ -1,7 +1,7 @@
 //! Certificates for NBD, which its clients know: X.509, from two authorities of the cluster's own.
 //!
-//! One authority signs the gateway's certificate, the other one those of clients: libnbd accepts a certificate for any purpose, so a client's must not
-//! pass for the gateway's. Certificates are valid from 1970 to 9999, as boards may have no clock; who is let in is decided by a list ([`super::clients`]).
+//! One authority signs the gateway's certificate, the other one those of clients. libnbd accepts a certificate for any purpose, and clients know both
+//! authorities, as QEMU checks its own certificate; so the name in a client's is one that no host can have. Certificates are valid from 1970 to 9999, as boards may have no clock; who is let in is decided by a list ([`super::clients`]).
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Authority {
     fn params(&self) -> CertificateParams {
         let mut params = named(self.purpose.name());
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params
     }
 

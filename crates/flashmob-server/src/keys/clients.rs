@@ -1,10 +1,8 @@
 //! Who may use which volumes over NBD: a list of certificates, each with its rights. Who is not on it is not let in, whatever signed the certificate.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,8 +13,8 @@ use crate::store::{read_bounded, replace_private};
 /// Most bytes of the file: far more than a thousand clients need.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const HEADING: &str = "# Clients that may use volumes over NBD. Written by `flashmob client`.\n";
-/// Most bytes of a client's name.
-pub const NAME_BYTES_MAX: usize = 64;
+/// Most bytes of a client's name: with "client " before it, those of a common name in a certificate (RFC 5280, appendix A.1).
+pub const NAME_BYTES_MAX: usize = 57;
 
 /// A client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +62,6 @@ pub enum ClientsError {
 #[derive(Debug, Clone)]
 pub struct Clients {
     path: PathBuf,
-    /// When the file was changed last, as far as read.
-    changed: Option<SystemTime>,
     all: Vec<NbdClient>,
 }
 
@@ -77,7 +73,7 @@ pub fn fingerprint(certificate: &[u8]) -> PublicKey {
 
 impl Clients {
     pub(super) fn none(path: &Path) -> Clients {
-        Clients { path: path.to_path_buf(), changed: None, all: Vec::new() }
+        Clients { path: path.to_path_buf(), all: Vec::new() }
     }
 
     /// Reads the file.
@@ -86,10 +82,8 @@ impl Clients {
     /// See [`ClientsError`].
     pub fn load(path: &Path) -> Result<Clients, ClientsError> {
         let failed = |source| ClientsError::Io { action: "read", path: path.to_path_buf(), source };
-        // Before it is read: a change meanwhile is noticed.
-        let changed = changed_at(path);
         let bytes = read_bounded(path, FILE_BYTES_MAX).map_err(failed)?;
-        Ok(Clients { changed, ..Clients::parse(path, &bytes)? })
+        Clients::parse(path, &bytes)
     }
 
     /// The list in the bytes of a file, which lies at `path`.
@@ -112,16 +106,13 @@ impl Clients {
         Ok(Clients { all: document.clients, ..Clients::none(path) })
     }
 
-    /// Reads the file again if it was changed; whether it was.
+    /// Reads the file again. Its time tells nothing: two changes may have the same.
     ///
     /// # Errors
     /// See [`ClientsError`]: the list stays as it was.
-    pub fn refresh(&mut self) -> Result<bool, ClientsError> {
-        if changed_at(&self.path) == self.changed {
-            return Ok(false);
-        }
+    pub fn refresh(&mut self) -> Result<(), ClientsError> {
         *self = Clients::load(&self.path)?;
-        Ok(true)
+        Ok(())
     }
 
     /// Adds a client, on the flash when this returns.
@@ -194,10 +185,6 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
-fn changed_at(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,16 +208,12 @@ mod tests {
         let mut seen = Clients::load(&path).unwrap();
         assert_eq!(seen.all(), clients.all());
         assert_eq!(seen.of(PublicKey([2; 32])), Some(&client("bob", 2)));
-        assert!(!seen.refresh().unwrap());
         let text = clients.revoke("carol").unwrap_err().to_string();
         assert!(text.contains("there are: alice, bob"), "{text}");
         clients.revoke("bob").unwrap();
-        // A file system may count whole seconds.
-        let later = SystemTime::now() + std::time::Duration::from_secs(5);
-        fs::File::open(&path).unwrap().set_modified(later).unwrap();
-        assert!(seen.refresh().unwrap());
+        seen.refresh().unwrap();
         assert_eq!(seen.of(PublicKey([2; 32])), None);
-        fs::write(&path, "damaged").unwrap();
+        std::fs::write(&path, "damaged").unwrap();
         assert!(seen.refresh().is_err());
         assert_eq!(seen.all(), clients.all(), "the list stays");
     }

@@ -51,7 +51,7 @@ pub enum FolderError {
     Clients(#[from] ClientsError),
     /// The grant.
     #[error(
-        "{0}: {1}; restore it from a backup, or make it again with `flashmob key rotate --generation N`, N larger than `flashmob status` shows at any node"
+        "{0} is missing or damaged ({1}): restore it from a backup, or make it again with `flashmob key rotate --generation N`, N larger than `flashmob status` shows at any node"
     )]
     Grant(PathBuf, BadGrant),
     /// The grant is of another gateway.
@@ -131,6 +131,20 @@ impl Folder {
         Ok(cluster.public())
     }
 
+    /// Keeps others from changing what is in the folder, until the result is dropped: what is read, changed and written must not be changed meanwhile.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn lock(&self) -> Result<fs::File, FolderError> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => FolderError::Missing(self.0.clone()),
+            _ => FolderError::Io { action: "lock", path: self.0.clone(), source },
+        };
+        let folder = fs::File::open(&self.0).map_err(failed)?;
+        rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
+        Ok(folder)
+    }
+
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         let path = self.path(name);
         let put = put_file(&path, bytes).and_then(|()| sync_parent(&path));
@@ -140,17 +154,10 @@ impl Folder {
     /// Draws a key for the gateway, and signs its grant.
     fn grant_anew(&self, cluster: &SecretKey, generation: u64) -> Result<PublicKey, FolderError> {
         let failed = |source| FolderError::Io { action: "write", path: self.path("gateway.key"), source };
-        let new_path = self.path("gateway.key.next");
-        match fs::remove_file(&new_path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
         let gateway = SecretKey::draw().map_err(failed)?;
-        gateway.save_new(&new_path)?;
         // If it ends between these two, `load` finds a grant for another key, and says so.
         self.put("gateway.grant", &Grant::sign(cluster, gateway.public(), generation))?;
-        let key_path = self.path("gateway.key");
-        fs::rename(&new_path, &key_path).and_then(|()| sync_parent(&key_path)).map_err(failed)?;
+        gateway.save_over(&self.path("gateway.key"))?;
         Ok(gateway.public())
     }
 

@@ -14,6 +14,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use super::guard::keep_memory_private;
 use crate::store::{create_anew, sync_parent};
 
 /// What stands before the seed in PKCS #8 of version 1 (RFC 8410, 7).
@@ -113,6 +114,11 @@ pub enum KeyError {
     /// There is no such file.
     #[error("{0} is missing: restore it from a backup")]
     Missing(PathBuf),
+    /// The same at a node.
+    #[error(
+        "{0} is missing: restore it from a backup, or start the node once with --new-key and pin that key at the gateway"
+    )]
+    MissingAtNode(PathBuf),
     /// Others may read the file.
     #[error("others may read {path} (mode {mode:o}): chmod 600 it, and replace the key if somebody may have read it")]
     Open { path: PathBuf, mode: u32 },
@@ -122,7 +128,7 @@ pub enum KeyError {
     )]
     NoModes(PathBuf),
     /// The file holds something else.
-    #[error("{0} is no Ed25519 key in PEM: restore it from a backup")]
+    #[error("{0} is no private key of the right kind in PEM: restore it from a backup")]
     Damaged(PathBuf),
     /// The file cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
@@ -186,6 +192,22 @@ impl SecretKey {
         save_private(path, &Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", *body)))
     }
 
+    /// The same in the place of an earlier one.
+    ///
+    /// # Errors
+    /// See [`KeyError`]: the earlier one stays.
+    pub fn save_over(&self, path: &Path) -> Result<(), KeyError> {
+        let mut next_path = path.to_path_buf();
+        next_path.as_mut_os_string().push(".next");
+        let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
+        match fs::remove_file(&next_path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        self.save_new(&next_path)?;
+        fs::rename(&next_path, path).and_then(|()| sync_parent(path)).map_err(failed)
+    }
+
     /// Reads it from its file.
     ///
     /// # Errors
@@ -230,6 +252,7 @@ pub(super) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
         io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
         _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },
     };
+    keep_memory_private();
     let file = fs::File::open(path).map_err(failed)?;
     if let Err(mode) = is_private(&file).map_err(failed)? {
         return Err(KeyError::Open { path: path.to_path_buf(), mode });

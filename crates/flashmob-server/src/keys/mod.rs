@@ -10,6 +10,7 @@ pub mod door;
 pub mod doorman;
 pub mod folder;
 pub mod grant;
+mod guard;
 pub mod key;
 pub mod nbd;
 pub mod node;

@@ -29,25 +29,33 @@ pub enum Draw {
 }
 
 impl NodeKeys {
+    /// Whether there is the key of a node, even if it cannot be used.
+    #[must_use]
+    pub fn are_at(path: &Path) -> bool {
+        matches!(SecretKey::load(path), Ok(_) | Err(KeyError::Open { .. }))
+    }
+
     /// Reads the node's key at `path`, or draws it.
     ///
     /// # Errors
     /// See [`KeyError`]. A node that had a key never goes on without it.
     pub fn open(path: &Path, cluster: PublicKey, draw: Draw) -> Result<NodeKeys, KeyError> {
         let failed = |action, source| KeyError::Io { action, path: path.to_path_buf(), source };
-        if draw == Draw::Anew {
-            match std::fs::remove_file(path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", e)),
-                _ => {}
-            }
-        }
-        let key = match SecretKey::load(path) {
-            Err(KeyError::Missing(_)) if draw != Draw::Never => {
-                let key = SecretKey::draw().map_err(|source| failed("make", source))?;
+        let drawn = || SecretKey::draw().map_err(|source| failed("make", source));
+        let key = match (SecretKey::load(path), draw) {
+            (Err(KeyError::Missing(_)), Draw::Never) => return Err(KeyError::MissingAtNode(path.to_path_buf())),
+            (Err(KeyError::Missing(_)), _) => {
+                let key = drawn()?;
                 key.save_new(path)?;
                 key
             }
-            loaded => loaded?,
+            // Not something else that has the same name.
+            (Ok(_) | Err(KeyError::Open { .. }), Draw::Anew) => {
+                let key = drawn()?;
+                key.save_over(path)?;
+                key
+            }
+            (loaded, _) => loaded?,
         };
         let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
         // Anybody's key: the grant, which follows, says whether it is a gateway's.

@@ -212,6 +212,12 @@ impl Stream {
         self.tcp()?.peer_addr().ok().map(|addr| addr.ip())
     }
 
+    /// The own address of the connection; `None` for a unix socket, or if the connection has ended.
+    #[must_use]
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.tcp()?.local_addr().ok().map(|addr| addr.ip().to_canonical())
+    }
+
     /// The kernel's counters of the connection; `None` if it is not TCP.
     #[must_use]
     pub fn tcp_info(&self) -> Option<TcpReport> {

@@ -67,6 +67,9 @@ pub enum ExtentError {
          delete the key if the extent is to be open to everybody"
     )]
     ClusterUnknown(PathBuf, PathBuf),
+    /// A key is of no use without a cluster.
+    #[error("the extent belongs to no cluster with keys: --cluster KEY says to which it is to belong")]
+    KeyOfNoCluster,
     /// It belongs to another cluster.
     #[error(
         "the extent belongs to cluster {}, not to {}; if that one's key is lost, --repin gives the extent, with its data, to the new cluster",
@@ -105,7 +108,10 @@ fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<No
     let (known, path) = (identity.cluster(), identity.key_path());
     let draw = if config.new_key { Draw::Anew } else { Draw::Never };
     match (known, config.cluster) {
-        (None, None) if path.exists() => Err(ExtentError::ClusterUnknown(path, identity.path().to_path_buf())),
+        (None, None) if NodeKeys::are_at(&path) => {
+            Err(ExtentError::ClusterUnknown(path, identity.path().to_path_buf()))
+        }
+        (None, None) if config.new_key => Err(ExtentError::KeyOfNoCluster),
         (None, None) => Ok(None),
         (Some(pin), wanted) if wanted.is_none_or(|wanted| wanted.0 == pin.key) => {
             Ok(Some(NodeKeys::open(&path, PublicKey(pin.key), draw)?))

@@ -334,7 +334,7 @@ impl NodeServer {
             self.lose(key, &reason, is_wanted);
         }
         if at_door.len() > 1 {
-            at_door.sort_by_key(|key| self.doorman.turn_of(self.conns[*key].stream.peer_ip()));
+            at_door.sort_by_cached_key(|key| self.doorman.turn_of(self.conns[*key].stream.peer_ip()));
         }
         for key in at_door {
             self.step_door(now, key);

@@ -108,6 +108,7 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
         );
     }
     let folder = folder_of(&config, &args.config)?;
+    let _alone = folder.lock()?;
     let mut clients = folder.clients()?;
     clients.check_new(&args.name)?;
     let (_, gateway_pem) = folder.authority(Purpose::Gateway)?.certificate()?;
@@ -118,11 +119,18 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     let issued = clients_authority.issue(&format!("client {}", args.name), &[], &[])?;
     let cannot = || format!("cannot make {}", args.out.display());
     fs::DirBuilder::new().mode(0o700).create(&args.out).with_context(cannot)?;
-    put(&args.out.join("ca-cert.pem"), &format!("{gateway_pem}{clients_pem}"))?;
-    put(&args.out.join("client-cert.pem"), &issued.pem)?;
-    put(&args.out.join("client-key.pem"), &issued.key_pem)?;
     let (name, volumes, read_only) = (args.name.clone(), args.volume.clone(), args.read_only);
-    clients.add(NbdClient { name, certificate: fingerprint(&issued.der), volumes, read_only })?;
+    let made = put(&args.out.join("ca-cert.pem"), &format!("{gateway_pem}{clients_pem}"))
+        .and_then(|()| put(&args.out.join("client-cert.pem"), &issued.pem))
+        .and_then(|()| put(&args.out.join("client-key.pem"), &issued.key_pem))
+        .and_then(|()| {
+            Ok(clients.add(NbdClient { name, certificate: fingerprint(&issued.der), volumes, read_only })?)
+        });
+    if made.is_err() {
+        // What was just made, and is of no use.
+        let _ = fs::remove_dir_all(&args.out);
+    }
+    made?;
     let may = if args.read_only { "read" } else { "read and change" };
     let mut out = std::io::stdout();
     writeln!(out, "{} may {may} {}", args.name, args.volume.join(", "))?;
@@ -163,7 +171,9 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 }
 
 fn revoke(args: &RevokeArgs) -> anyhow::Result<()> {
-    folder_of(&Config::load(&args.config)?, &args.config)?.clients()?.revoke(&args.name)?;
+    let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
+    let _alone = folder.lock()?;
+    folder.clients()?.revoke(&args.name)?;
     writeln!(std::io::stdout(), "{} has no rights any more", args.name)?;
     Ok(())
 }

@@ -84,13 +84,8 @@ fn inside_tls_options_are_answered_and_it_does_not_begin_again() {
 }
 
 #[test]
-fn what_was_agreed_on_before_is_forgotten() {
-    // Only by a server without the demand could anything be agreed on; `secured` forgets it all the same.
-    let mut server = secured();
-    server.rx.extend(&option(OPT_EXPORT_NAME, b"disk"));
-    assert_eq!(server.next(), Ok(Event::Opened { export: 0 }));
-    assert!(!server.session.structured());
+fn a_server_without_tls_has_none() {
     let mut server = Server::with_flags(FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES);
     server.session.secured();
-    assert_eq!(server.option(OPT_STARTTLS, &[])[0].kind, REP_ERR_UNSUP, "a server without TLS has none");
+    assert_eq!(server.option(OPT_STARTTLS, &[])[0].kind, REP_ERR_UNSUP);
 }

@@ -105,7 +105,9 @@ pub(super) fn folder_of(config: &Config, path: &std::path::Path) -> anyhow::Resu
 }
 
 fn pin(args: &PinArgs) -> anyhow::Result<()> {
-    let mut pins = folder_of(&Config::load(&args.config)?, &args.config)?.pins()?;
+    let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
+    let _alone = folder.lock()?;
+    let mut pins = folder.pins()?;
     pins.pin(args.extent, args.key, args.replace)?;
     writeln!(
         std::io::stdout(),
@@ -117,7 +119,9 @@ fn pin(args: &PinArgs) -> anyhow::Result<()> {
 }
 
 fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
-    let mut pins = folder_of(&Config::load(&args.config)?, &args.config)?.pins()?;
+    let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
+    let _alone = folder.lock()?;
+    let mut pins = folder.pins()?;
     pins.unpin(args.extent)?;
     writeln!(std::io::stdout(), "extent {} has no key any more; a gateway that runs must be restarted", args.extent)?;
     Ok(())
@@ -125,6 +129,7 @@ fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
 
 fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
     let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
+    let _alone = folder.lock()?;
     let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref(), args.generation)?;
     writeln!(
         std::io::stdout(),
