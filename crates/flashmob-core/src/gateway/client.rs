@@ -224,7 +224,7 @@ impl Gateway {
         let is_held_back =
             is_turn_of_another || client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes;
         self.memory.budget.set_closed(is_held_back);
-        let exports = ExportTable { volumes: &self.volumes, rights: client.rights.as_deref() };
+        let exports = ExportTable { volumes: &self.volumes, rights: &client.rights };
         let event = nbd.session.next(&mut nbd.rx, &exports, &mut self.memory.budget);
         self.memory.budget.set_closed(false);
         match event {

@@ -121,7 +121,8 @@ impl GatewayServer {
 
     /// Begins TLS on connections that had to wait for others.
     pub(super) fn begin_waiting(&mut self) {
-        let (Some(door), now) = (&self.nbd, Instant::now()) else { return };
+        let Some(door) = &self.nbd else { return };
+        let now = Instant::now();
         let is_due = |conn: &ClientConn| conn.waits_until.is_some_and(|at| now >= at);
         let mut due: Vec<usize> = self.clients.iter().filter(|(_, conn)| is_due(conn)).map(|(key, _)| key).collect();
         due.sort_by_cached_key(|key| door.doorman.turn_of(self.clients[*key].stream.peer_ip()));

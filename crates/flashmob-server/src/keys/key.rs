@@ -252,8 +252,9 @@ pub(super) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
         io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
         _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },
     };
-    keep_memory_private();
     let file = fs::File::open(path).map_err(failed)?;
+    // Not where there is no secret: a program without keys may be looked into.
+    keep_memory_private();
     if let Err(mode) = is_private(&file).map_err(failed)? {
         return Err(KeyError::Open { path: path.to_path_buf(), mode });
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::authority::{Authority, Issued};
 use super::clients::{Clients, ClientsError, NbdClient, fingerprint};
@@ -31,8 +31,7 @@ impl NbdKeys {
         let clients = Arc::new(Mutex::new(clients));
         let known = Arc::clone(&clients);
         let is_known = move |certificate: &[u8]| {
-            let (mut clients, certificate) =
-                (known.lock().unwrap_or_else(PoisonError::into_inner), fingerprint(certificate));
+            let (mut clients, certificate) = (lock(&known), fingerprint(certificate));
             // It may have been added just now. A list that cannot be read is reported by whoever looks every second.
             clients.of(certificate).is_some() || (clients.refresh().is_ok() && clients.of(certificate).is_some())
         };
@@ -44,21 +43,29 @@ impl NbdKeys {
     /// The client with this certificate, in DER, if it is still known.
     #[must_use]
     pub fn client(&self, certificate: &[u8]) -> Option<NbdClient> {
-        // It is consistent even after a panic.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).of(fingerprint(certificate)).cloned()
+        self.list().of(fingerprint(certificate)).cloned()
     }
 
     /// What the list says now of a client.
     #[must_use]
     pub fn current(&self, who: &NbdClient) -> Option<NbdClient> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).of(who.certificate).cloned()
+        self.list().of(who.certificate).cloned()
     }
 
-    /// Reads the list again if it was changed.
+    /// Reads the list again.
     ///
     /// # Errors
     /// See [`ClientsError`]: the list stays as it was.
     pub fn refresh(&self) -> Result<(), ClientsError> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).refresh().map(drop)
+        self.list().refresh()
     }
+
+    fn list(&self) -> MutexGuard<'_, Clients> {
+        lock(&self.clients)
+    }
+}
+
+fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
+    // It is consistent even after a panic.
+    clients.lock().unwrap_or_else(PoisonError::into_inner)
 }

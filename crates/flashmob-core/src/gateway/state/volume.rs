@@ -137,7 +137,7 @@ impl Volume {
 pub struct ExportTable<'a> {
     pub volumes: &'a [Volume],
     /// Those that the client may use; `None`: all.
-    pub rights: Option<&'a [Right]>,
+    pub rights: &'a Option<Vec<Right>>,
 }
 
 impl ExportTable<'_> {
