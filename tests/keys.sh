@@ -4,6 +4,7 @@
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
+. "$TESTS/lib/keys.sh"
 need nbdcopy jq openssl
 
 MIB=32
@@ -12,13 +13,6 @@ VOLUME=('layout = "mapped"' 'copies = 2' 'timeout = "60s"')
 key=("$FLASHMOB" key)
 KEYS=$DIR/gateway.keys
 
-# shown_by NODE: extent and key, as the node prints them.
-shown_by() { sed -nE 's/.*flashmob key pin CONFIG.toml ([0-9a-f]{32} [0-9a-f]{64}).*/\1/p' "$DIR/$1.log" | head -n 1; }
-# pin NODE [OPTION...]: pins the key that the node prints.
-pin() {
-    # shellcheck disable=SC2046 # two words
-    "${key[@]}" pin "$DIR/gateway.toml" $(shown_by "$1") "${@:2}"
-}
 nodes_stop() { for node in "${NODES[@]}"; do stop "$node"; done; }
 nodes_run() { for node in "${NODES[@]}"; do run_node "$node"; done; }
 same() { nbdcopy "$UNIX_URI" "$DIR/back.img" && cmp "$DIR/image" "$DIR/back.img"; }

@@ -10,6 +10,7 @@
 //! - [`scheduler`]: another I/O scheduler for the duration of a measurement
 //! - [`watch`]: throttling and other programs' I/O during a measurement
 //! - [`cache`]: the page cache of a file
+//! - [`newcomer`]: the connection that makes room for another one, by lot
 
 pub mod cache;
 mod cpuinfo;
@@ -18,6 +19,7 @@ pub mod emulation;
 pub mod flushes;
 mod mounts;
 mod names;
+pub mod newcomer;
 pub mod place;
 pub mod power;
 pub mod scheduler;

@@ -153,7 +153,7 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
     };
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let waiting = Arc::new(Waiting::default());
-    let mut failing = false;
+    let (mut failing, mut number) = (false, 0);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -167,7 +167,8 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
                     }
                 };
                 let (asker, answering, open) = (asker.clone(), Answering::default(), waiting.clone());
-                let (number, is_answering) = (waiting.number(), answering.clone());
+                let is_answering = answering.clone();
+                number += 1;
                 let task = tokio::spawn(async move {
                     serve_one(stream, peer, asker, is_answering, timeouts).await;
                     open.remove(number);

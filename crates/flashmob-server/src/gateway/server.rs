@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use flashmob_core::gateway::{ClientId, Gateway, GatewayConfig, LinkId, Sampling};
 use flashmob_core::units::Time;
+use flashmob_host::newcomer::to_replace;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
@@ -28,9 +29,7 @@ use crate::config::Config;
 use crate::keys::{Folder, GatewayKeys, NbdClient};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
-use crate::net::{
-    Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake, to_replace,
-};
+use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
 use crate::status::{Reporter, VolumeQuestion, reporter};

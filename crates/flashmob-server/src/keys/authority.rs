@@ -12,7 +12,7 @@ use rcgen::{
 };
 use zeroize::Zeroizing;
 
-use super::key::{KeyError, load_private, save_private};
+use super::key::{KeyError, load_private, save_new_private};
 
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Authority {
     pub(super) fn create(folder: &Path, purpose: Purpose) -> Result<(), KeyError> {
         let path = folder.join(purpose.key_file());
         let key = KeyPair::generate().map_err(|error| failed("draw", &path, error))?;
-        save_private(&path, &Zeroizing::new(key.serialize_pem()))
+        save_new_private(&path, &Zeroizing::new(key.serialize_pem()))
     }
 
     pub(super) fn load(folder: &Path, purpose: Purpose) -> Result<Authority, KeyError> {

@@ -5,16 +5,15 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::guard::keep_memory_private;
+pub use crate::store::{BadPublicKey, PublicKey};
 use crate::store::{create_anew, sync_parent};
 
 /// What stands before the seed in PKCS #8 of version 1 (RFC 8410, 7).
@@ -26,18 +25,10 @@ const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0
 pub const SPKI_BYTES: usize = 44;
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
+/// What others than its owner may do with a file.
+const MODE_OF_OTHERS: u32 = 0o077;
 /// Most bytes of a file with a key.
 const FILE_BYTES_MAX: u64 = 4096;
-
-/// A public key: 32 bytes, written as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct PublicKey(pub [u8; 32]);
-
-/// Not 64 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a public key is 64 hexadecimal digits")]
-pub struct BadPublicKey;
 
 impl PublicKey {
     /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250).
@@ -66,44 +57,6 @@ impl PublicKey {
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string()[..16].to_string()
-    }
-}
-
-impl fmt::Display for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PublicKey({self})")
-    }
-}
-
-impl FromStr for PublicKey {
-    type Err = BadPublicKey;
-
-    fn from_str(text: &str) -> Result<PublicKey, BadPublicKey> {
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(BadPublicKey) };
-        let bytes = pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?));
-        let bytes = bytes.collect::<Option<Vec<u8>>>().ok_or(BadPublicKey)?;
-        bytes.try_into().map(PublicKey).map_err(|_| BadPublicKey)
-    }
-}
-
-impl TryFrom<String> for PublicKey {
-    type Error = BadPublicKey;
-
-    fn try_from(text: String) -> Result<PublicKey, BadPublicKey> {
-        text.parse()
-    }
-}
-
-impl From<PublicKey> for String {
-    fn from(key: PublicKey) -> String {
-        key.to_string()
     }
 }
 
@@ -188,8 +141,7 @@ impl SecretKey {
     /// # Errors
     /// See [`KeyError`]; also if the file exists, or its file system lets others read it.
     pub fn save_new(&self, path: &Path) -> Result<(), KeyError> {
-        let body = Zeroizing::new(STANDARD.encode(self.to_pkcs8()));
-        save_private(path, &Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", *body)))
+        save_new_private(path, &self.to_pem())
     }
 
     /// The same in the place of an earlier one.
@@ -197,15 +149,12 @@ impl SecretKey {
     /// # Errors
     /// See [`KeyError`]: the earlier one stays.
     pub fn save_over(&self, path: &Path) -> Result<(), KeyError> {
-        let mut next_path = path.to_path_buf();
-        next_path.as_mut_os_string().push(".next");
-        let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
-        match fs::remove_file(&next_path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-        self.save_new(&next_path)?;
-        fs::rename(&next_path, path).and_then(|()| sync_parent(path)).map_err(failed)
+        save_private(path, &self.to_pem())
+    }
+
+    fn to_pem(&self) -> Zeroizing<String> {
+        let body = Zeroizing::new(STANDARD.encode(self.to_pkcs8()));
+        Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", *body))
     }
 
     /// Reads it from its file.
@@ -218,32 +167,32 @@ impl SecretKey {
 }
 
 /// Writes a secret to a new file, which its owner alone may read; on the flash when this returns.
-pub(super) fn save_private(path: &Path, text: &str) -> Result<(), KeyError> {
-    let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
+pub(super) fn save_new_private(path: &Path, text: &str) -> Result<(), KeyError> {
     if path.symlink_metadata().is_ok() {
-        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        let source = io::ErrorKind::AlreadyExists.into();
+        return Err(KeyError::Io { action: "write", path: path.to_path_buf(), source });
     }
-    // Under another name until it is whole.
+    save_private(path, text)
+}
+
+/// The same in one step, whether there is an earlier one or not.
+fn save_private(path: &Path, text: &str) -> Result<(), KeyError> {
+    let failed = |source| KeyError::Io { action: "write", path: path.to_path_buf(), source };
     let mut new_path = path.to_path_buf();
     new_path.as_mut_os_string().push(".new");
-    let mut file = create_anew(&new_path).map_err(failed)?;
-    // Before the secret is in it.
-    let written = is_private(&file).and_then(|mode| match mode {
-        Ok(()) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map(|()| None),
-        Err(mode) => Ok(Some(mode)),
-    });
-    let written = written.and_then(|mode| match mode {
-        None => fs::rename(&new_path, path).and_then(|()| sync_parent(path)).map(|()| None),
-        some => Ok(some),
-    });
-    match written {
-        Ok(None) => Ok(()),
-        other => {
-            // What was just made, and is of no use.
-            let _ = fs::remove_file(&new_path);
-            Err(other.map_or_else(failed, |_| KeyError::NoModes(path.to_path_buf())))
+    let write = || {
+        let mut file = create_anew(&new_path).map_err(failed)?;
+        // Before the secret is in it.
+        if mode_of(&file).map_err(failed)? & MODE_OF_OTHERS != 0 {
+            return Err(KeyError::NoModes(path.to_path_buf()));
         }
-    }
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        written.and_then(|()| fs::rename(&new_path, path)).and_then(|()| sync_parent(path)).map_err(failed)
+    };
+    write().inspect_err(|_| {
+        // What was just made, and is of no use.
+        let _ = fs::remove_file(&new_path);
+    })
 }
 
 /// Reads a secret from a file that nobody else may read.
@@ -255,7 +204,8 @@ pub(super) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     let file = fs::File::open(path).map_err(failed)?;
     // Not where there is no secret: a program without keys may be looked into.
     keep_memory_private();
-    if let Err(mode) = is_private(&file).map_err(failed)? {
+    let mode = mode_of(&file).map_err(failed)?;
+    if mode & MODE_OF_OTHERS != 0 {
         return Err(KeyError::Open { path: path.to_path_buf(), mode });
     }
     let mut text = Zeroizing::new(String::new());
@@ -280,10 +230,8 @@ fn parse_pem(text: &str) -> Option<SecretKey> {
     SecretKey::of_seed(seed)
 }
 
-/// Whether nobody else may read a file; its mode if somebody may.
-fn is_private(file: &fs::File) -> io::Result<Result<(), u32>> {
-    let mode = file.metadata()?.mode() & 0o777;
-    Ok(if mode & 0o077 == 0 { Ok(()) } else { Err(mode) })
+fn mode_of(file: &fs::File) -> io::Result<u32> {
+    Ok(file.metadata()?.mode() & 0o777)
 }
 
 #[cfg(test)]

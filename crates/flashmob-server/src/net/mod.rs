@@ -4,7 +4,6 @@
 pub mod clock;
 pub mod fetch;
 pub mod listen;
-mod newcomer;
 pub mod path;
 pub mod patience;
 pub mod report;
@@ -15,7 +14,6 @@ pub mod wake;
 
 pub use clock::Clock;
 pub use listen::{ListenAddr, Listener};
-pub(crate) use newcomer::to_replace;
 pub use path::{Means, PathWatch, Sizing};
 pub use patience::Patience;
 pub use stream::{Filled, Readiness, SocketOptions, Stream};

@@ -113,16 +113,16 @@ fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<No
         }
         (None, None) if config.new_key => Err(ExtentError::KeyOfNoCluster),
         (None, None) => Ok(None),
-        (Some(pin), wanted) if wanted.is_none_or(|wanted| wanted.0 == pin.key) => {
-            Ok(Some(NodeKeys::open(&path, PublicKey(pin.key), draw)?))
+        (Some(pin), wanted) if wanted.is_none_or(|wanted| wanted == pin.key) => {
+            Ok(Some(NodeKeys::open(&path, pin.key, draw)?))
         }
-        (Some(pin), Some(wanted)) if !config.repin => Err(ExtentError::OtherCluster(PublicKey(pin.key), wanted)),
+        (Some(pin), Some(wanted)) if !config.repin => Err(ExtentError::OtherCluster(pin.key, wanted)),
         (known, wanted) => {
             let Some(cluster) = wanted else { return Ok(None) };
             // Before the pin: an extent that has one is not served without its key.
             let draw = if known.is_none() && draw == Draw::Never { Draw::IfMissing } else { draw };
             let keys = NodeKeys::open(&path, cluster, draw)?;
-            identity.pin_cluster(ClusterPin { key: cluster.0, generation: 0 })?;
+            identity.pin_cluster(ClusterPin { key: cluster, generation: 0 })?;
             log::info!("{}: given to cluster {}", identity.path().display(), cluster.short());
             Ok(Some(keys))
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use flashmob_core::node::{LinkId, NodeEvent};
 use flashmob_core::units::Time;
+use flashmob_host::newcomer::to_replace;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
@@ -19,7 +20,6 @@ use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
     Clock, Filled, ListenAddr, Listener, Means, PathWatch, Readiness, Sizing, SocketOptions, Stream, TurnedAway, Wake,
-    to_replace,
 };
 use crate::status::report::Report;
 use crate::status::{Reporter, reporter};

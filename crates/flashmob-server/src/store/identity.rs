@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
+use super::public_key::PublicKey;
 use super::sealed::{read_bounded, replace_private, seal, unseal};
 use super::stamp::SumsStamp;
 
@@ -88,34 +89,9 @@ struct Record {
 #[serde(deny_unknown_fields)]
 pub struct ClusterPin {
     /// The cluster's public key.
-    #[serde(with = "hex_key")]
-    pub key: [u8; 32],
+    pub key: PublicKey,
     /// The latest generation of grants that it has seen; those of earlier ones are void.
     pub generation: u64,
-}
-
-/// A key as 64 hexadecimal digits.
-mod hex_key {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(key: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&key.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
-        let text = String::deserialize(from)?;
-        let bad = || D::Error::custom("a key is 64 hexadecimal digits");
-        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(bad());
-        }
-        let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| bad());
-        let mut key = [0; 32];
-        for (at, to) in key.iter_mut().enumerate() {
-            *to = byte(at)?;
-        }
-        Ok(key)
-    }
 }
 
 impl Record {

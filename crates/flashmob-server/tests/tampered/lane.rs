@@ -150,7 +150,7 @@ impl Lane {
         let identity = identity(&self.keyed, "a");
         let place = identity.place().expect("a place");
         assert_eq!((&place.volume_id[..], place.extent_index, place.extent_count), ("v", 0, 1));
-        assert_eq!(identity.cluster().map(|pin| (pin.key, pin.generation)), Some((self.keyed.cluster.0, 1)));
+        assert_eq!(identity.cluster().map(|pin| (pin.key, pin.generation)), Some((self.keyed.cluster, 1)));
     }
 }
 

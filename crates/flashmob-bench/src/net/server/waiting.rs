@@ -1,13 +1,12 @@
 //! Connections whose cookie has not arrived yet. One thread reads all of them without blocking, so a connection that sends nothing costs a
 //! descriptor and no thread, and delays nobody.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use flashmob_core::strangers;
+use flashmob_host::newcomer::to_replace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::net::protocol::{COOKIE_BYTES, Cookie};
@@ -96,7 +95,7 @@ impl Waiting {
     /// Gives up one connection, so that there is room or a descriptor for another one. Who has many connections loses one of them.
     pub fn give_up_one(&mut self) -> Option<Greeted> {
         let addresses = self.all.iter().map(|newcomer| Some(newcomer.arrived.client.ip()));
-        let at = strangers::to_replace(addresses.enumerate(), random())?;
+        let at = to_replace(addresses.enumerate())?;
         Some((self.all.swap_remove(at).arrived, Err(REPLACED)))
     }
 }
@@ -115,11 +114,6 @@ impl Newcomer {
         }
         Some(Cookie::parse(self.bytes).map_err(|_| NO_COOKIE))
     }
-}
-
-/// A number that clients cannot guess.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

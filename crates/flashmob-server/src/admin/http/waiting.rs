@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use flashmob_host::newcomer::to_replace;
 use tokio::task::AbortHandle;
-
-use crate::net::to_replace;
 
 /// Whether a connection's request is being answered: it is complete, and its answer is not ready yet.
 #[derive(Debug, Clone, Default)]
@@ -32,15 +31,9 @@ struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     open: Mutex<HashMap<u64, Open>>,
-    next: AtomicU64,
 }
 
 impl Waiting {
-    /// The number of the next connection.
-    pub fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
     pub fn add(&self, number: u64, from: IpAddr, answering: Answering, task: AbortHandle) {
         // It may have ended before it is entered; nothing removes it then.
         if !task.is_finished() {

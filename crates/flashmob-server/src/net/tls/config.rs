@@ -100,13 +100,9 @@ impl TlsEnd {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(identity)?)));
         config.alpn_protocols = vec![purpose.to_vec()];
-        // A resumed session would verify nothing.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        config.max_early_data_size = 0;
         // Nodes are the weaker ends, and servers.
         config.ignore_client_order = true;
-        Ok(TlsEnd(Role::Server(Arc::new(config))))
+        Ok(TlsEnd::serving(config))
     }
 
     /// The end that NBD clients connect to. They show certificates that the authority with the certificate `clients` has signed for clients, and that
@@ -127,15 +123,19 @@ impl TlsEnd {
             .map_err(|e| Error::General(e.to_string()))?;
         let listed = Arc::new(Listed { signed, is_known: Box::new(is_known) });
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(identity.pkcs8.to_vec()));
-        let mut config = ServerConfig::builder_with_details(provider, Arc::new(NoClock))
+        let config = ServerConfig::builder_with_details(provider, Arc::new(NoClock))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(listed)
             .with_single_cert(vec![CertificateDer::from(identity.certificate)], key)?;
-        // A resumed session would verify nothing.
+        Ok(TlsEnd::serving(config))
+    }
+
+    /// A resumed session would verify nothing, so there are none.
+    fn serving(mut config: ServerConfig) -> TlsEnd {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.max_early_data_size = 0;
-        Ok(TlsEnd(Role::Server(Arc::new(config))))
+        TlsEnd(Role::Server(Arc::new(config)))
     }
 
     pub(super) fn begin(&self) -> Result<Connection, Error> {
