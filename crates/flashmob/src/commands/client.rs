@@ -19,10 +19,10 @@ use super::tell::Form;
 
 const WIDTH: usize = 120;
 
-/// NBD clients of a cluster with keys: add them, list them, and revoke their rights.
+/// NBD clients of a cluster with keys: add, list and revoke them.
 ///
-/// Where the cluster has keys, clients reach volumes over TCP inside TLS alone, with a certificate that this command makes.
-/// A gateway that runs follows changes within a second.
+/// In a cluster with keys, NBD over TCP requires TLS and a client certificate, which this command issues. A running gateway
+/// applies changes within a second.
 #[derive(Debug, Args)]
 pub struct ClientArgs {
     #[command(subcommand)]
@@ -36,10 +36,10 @@ enum Command {
     Revoke(RevokeArgs),
 }
 
-/// Make a certificate for a client, and let it use volumes.
+/// Issue a certificate for a client, and grant it access to volumes.
 ///
-/// The folder gets ca-cert.pem, client-cert.pem and client-key.pem, the names that libnbd and QEMU look for. Carry it to the client over
-/// a way that nobody else reads; it is not kept here.
+/// Writes ca-cert.pem, client-cert.pem and client-key.pem, the names that libnbd and QEMU expect. Copy the folder to the client over a
+/// secure channel; the private key is not stored by the gateway.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -55,13 +55,13 @@ struct AddArgs {
     /// The client's name, for lists and logs: letters, digits, '-', '_' and '.'.
     #[arg(value_name = "NAME")]
     name: String,
-    /// A volume that it may use; may be repeated. It does not see others.
+    /// Volume that the client may use; may be repeated. Other volumes are hidden from it.
     #[arg(long, value_name = "VOLUME", required = true)]
     volume: Vec<String>,
-    /// It may not change them.
+    /// Read-only access: changes fail with EPERM.
     #[arg(long)]
     read_only: bool,
-    /// Folder for the certificates and the key, which is made.
+    /// Folder for the certificates and the key; must not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -77,7 +77,7 @@ struct ListArgs {
     output: Form,
 }
 
-/// Revoke the rights of a client: its connections end within a second, and it does not get in again.
+/// Revoke a client's access: its connections are closed within a second, and new ones are refused.
 #[derive(Debug, Args)]
 struct RevokeArgs {
     /// The gateway's configuration file.
@@ -134,7 +134,7 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     let may = if args.read_only { "read" } else { "read and change" };
     let mut out = std::io::stdout();
     writeln!(out, "{} may {may} {}", args.name, args.volume.join(", "))?;
-    writeln!(out, "carry the folder {} to the client, and delete it here", args.out.display())?;
+    writeln!(out, "copy the folder {} to the client over a secure channel, then delete it here", args.out.display())?;
     Ok(())
 }
 

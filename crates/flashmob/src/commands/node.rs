@@ -102,14 +102,14 @@ pub struct NodeArgs {
     /// Forget the volume that the extent belongs to, so that another can take it. The old volume loses this data.
     #[arg(long)]
     forget: bool,
-    /// Public key of the cluster whose gateways are let in, as `flashmob key show` prints it; all others are refused from then
-    /// on, also without this option. Only for nodes of a gateway with `keys` in its configuration.
+    /// Accept only gateways of the cluster with this public key, as `flashmob key show` prints it. The node remembers it; later
+    /// starts do not need the option. Requires `keys` in the gateway's configuration.
     #[arg(long, value_name = "KEY")]
     cluster: Option<PublicKey>,
-    /// Give the extent, with its data, to that cluster although it belongs to another one.
+    /// Assign the extent, with its data, to that cluster even if it belongs to another one.
     #[arg(long, requires = "cluster")]
     repin: bool,
-    /// Draw another key for this node, because the old one is lost or was stolen. Pin it at the gateway with --replace.
+    /// Replace the key of this node, which was lost or stolen; give the option once. Pin the new key at the gateway with --replace.
     #[arg(long)]
     new_key: bool,
     #[command(flatten)]
@@ -186,7 +186,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
     match server.extent().keys() {
         Some(keys) => log::info!(
-            "only gateways of cluster {} are let in; this node's key: flashmob key pin CONFIG.toml {} {}",
+            "only gateways of cluster {} are accepted; to pin this node: flashmob key pin CONFIG.toml {} {}",
             keys.cluster.short(),
             identity.extent_id(),
             keys.public

@@ -9,11 +9,11 @@ use clap::Args;
 use flashmob_server::config::Config;
 use flashmob_server::keys::Folder;
 
-/// Draw the keys of a cluster and of its gateway, and name their folder in the configuration.
+/// Generate the keys of a cluster and of its gateway, and add their folder to the configuration.
 ///
-/// The folder is made beside the configuration file. The file cluster.key in it signs what gateways may do; it is needed
-/// for `flashmob key rotate` alone, and may be kept elsewhere. Keep a copy of the folder: without it, nodes that were given
-/// to the cluster must be given to another one at each device (flashmob node --repin).
+/// The folder is created next to the configuration file. Its file cluster.key signs the grants of gateways; it is only needed
+/// for `flashmob key rotate` and may be kept offline. Back the folder up: without it, each node must be assigned to a new
+/// cluster at the device (flashmob node --repin).
 #[derive(Debug, Args)]
 pub struct InitArgs {
     /// The gateway's configuration file.

@@ -13,14 +13,14 @@ use flashmob_server::keys::{Folder, PublicKey};
 
 /// Keys: give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
 ///
-/// Without keys, whoever reaches a node's port can read and write its data. With keys, links between gateway and nodes are encrypted,
-/// and each end proves who it is: nodes let in gateways of their cluster alone, and the gateway uses no node that is not pinned.
+/// Without keys, anyone who can reach a node's port can read and write its data. With keys, links between gateway and nodes are encrypted
+/// and mutually authenticated (TLS 1.3): a node accepts only gateways of its cluster, and the gateway uses only nodes whose key is pinned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  flashmob key init cluster.toml                              # at the gateway; prints the cluster's key
-  flashmob node --data e.bin --cluster KEY                    # at each node; prints its extent and its own key
-  flashmob key pin cluster.toml EXTENT KEY                    # at the gateway, for each node
+  flashmob key init cluster.toml              # gateway: prints the cluster's key
+  flashmob node --data e.bin --cluster KEY    # each node: prints its extent and key
+  flashmob key pin cluster.toml EXTENT KEY    # gateway: once for each node
   flashmob gateway cluster.toml")]
 pub struct KeyArgs {
     #[command(subcommand)]
@@ -55,7 +55,9 @@ struct PinArgs {
     replace: bool,
 }
 
-/// Remove the key of a node: the gateway does not use it any more. The gateway reads pins when it starts.
+/// Remove the key of a node, so that the gateway no longer uses it.
+///
+/// The gateway reads pins when it starts.
 #[derive(Debug, Args)]
 struct UnpinArgs {
     /// The gateway's configuration file.
@@ -66,20 +68,20 @@ struct UnpinArgs {
     extent: ExtentId,
 }
 
-/// Replace the gateway's key, so that whoever has the old one is refused.
+/// Replace the gateway's key, and revoke the old one.
 ///
-/// The new key is of the next generation: a node that was linked once by a gateway of that generation refuses all earlier
-/// ones, and ends their links. A node that is away learns of it when the new gateway links it.
+/// The new key has the next generation number. Once a node has accepted a link of that generation, it closes the links of
+/// earlier generations and refuses them from then on. A node that is offline learns of it when the new gateway connects.
 #[derive(Debug, Args)]
 struct RotateArgs {
     /// The gateway's configuration file.
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
-    /// The file with the cluster's private key, if it is not in the folder of the keys.
+    /// File with the cluster's private key [default: cluster.key in the folder of the keys].
     #[arg(long, value_name = "FILE")]
     cluster_key: Option<PathBuf>,
-    /// At least this generation: if the folder of the keys is an older copy, or its grant is lost. `flashmob status` shows the latest
-    /// that a node has seen.
+    /// Minimum generation number, for when the folder of the keys was restored from a backup or its grant is lost.
+    /// `flashmob status` shows the latest generation that a node has accepted.
     #[arg(long, value_name = "N")]
     generation: Option<u64>,
 }
@@ -133,7 +135,7 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
     let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref(), args.generation)?;
     writeln!(
         std::io::stdout(),
-        "the gateway has key {}, generation {generation}; restart it: nodes refuse the old key once they have seen the new one",
+        "the gateway has key {}, generation {generation}; restart it: each node refuses the old key once it has accepted the new one",
         key.short()
     )?;
     Ok(())
