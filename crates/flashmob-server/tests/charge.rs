@@ -20,6 +20,7 @@ fn open(data: &Path, forget: bool) -> (Extent, Clock) {
         cluster: None,
         repin: false,
         new_key: false,
+        enroll: None,
         order: IssueOrder::Sorted,
     };
     let clock = Clock::start();

@@ -43,6 +43,7 @@ fn open(data: &Path, forget: bool) -> Bed {
         cluster: None,
         repin: false,
         new_key: false,
+        enroll: None,
         order: IssueOrder::Sorted,
     };
     let clock = Clock::start();

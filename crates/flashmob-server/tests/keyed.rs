@@ -2,9 +2,10 @@
 
 mod cluster;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flashmob_core::op::{Op, OpFlags};
@@ -73,6 +74,17 @@ impl Keyed {
         let mut pins = self.folder().pins().expect("pins");
         pins.pin(node.extent_id, node.key.expect("a key"), false).expect("pinned");
         node
+    }
+
+    /// A copy of the gateway's folder, as it is now.
+    fn stolen(&self) -> PathBuf {
+        let (from, to) = (self.dir.path().join("keys"), self.dir.path().join("stolen"));
+        fs::create_dir(&to).expect("a folder");
+        for entry in fs::read_dir(from).expect("the keys") {
+            let entry = entry.expect("a key");
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+        }
+        to
     }
 
     fn gateway(&self, node: &cluster::Node) -> cluster::Gateway {
@@ -175,7 +187,9 @@ fn a_node_cannot_pass_for_another_one() {
 fn a_later_generation_ends_the_links_of_earlier_ones_and_is_remembered() {
     let keyed = Keyed::new();
     let node = keyed.pinned("a");
-    let before = keyed.gateway(&node);
+    // Its keys were copied by somebody, and used.
+    let stolen = keyed.stolen();
+    let before = cluster::gateway(&config(node.address, Some(&stolen)));
     assert!(write(&before, b"1st!"));
     keyed.folder().rotate_gateway(None, None).expect("another key");
     let after = keyed.gateway(&node);
@@ -197,6 +211,31 @@ fn a_later_generation_ends_the_links_of_earlier_ones_and_is_remembered() {
 }
 
 #[test]
+fn a_running_gateway_takes_up_pins_and_keys() {
+    let keyed = Keyed::new();
+    let node = keyed.node("a");
+    let gateway = keyed.gateway(&node);
+    until("it is refused", || refusal(&gateway));
+    let pins = || keyed.folder().pins().expect("pins");
+    let key = node.key.expect("a key");
+    pins().pin(node.extent_id, key, false).expect("pinned");
+    // Without a restart, and without a wait for the next attempt on a refused node.
+    assert!(write(&gateway, b"1st!"));
+    let generation = || node.reporter.ask().and_then(|report| report.node?.keys).map(|keys| keys.generation);
+    assert_eq!(generation(), Some(1));
+    keyed.folder().rotate_gateway(None, None).expect("another key");
+    until("the node has seen it", || (generation() == Some(2)).then_some(()));
+    assert_eq!(read(&gateway, 4).as_deref(), Some(&b"1st!"[..]));
+
+    // A node that is no longer trusted is out within a second or two, though its link works.
+    pins().unpin(node.extent_id).expect("removed");
+    let text = until("it is refused", || refusal(&gateway));
+    assert!(text.contains("a key that is not known here"), "{text}");
+    pins().pin(node.extent_id, key, false).expect("pinned again");
+    assert_eq!(read(&gateway, 4).as_deref(), Some(&b"1st!"[..]));
+}
+
+#[test]
 fn a_node_that_had_keys_never_goes_on_without_them() {
     let (keyed, other) = (Keyed::new(), Keyed::new());
     let path = keyed.dir.path().join("a");
@@ -206,15 +245,15 @@ fn a_node_that_had_keys_never_goes_on_without_them() {
     let error = open(Some(other.cluster)).expect_err("another cluster");
     assert!(error.to_string().contains("--repin"), "{error:#}");
     let key = keyed.dir.path().join("a.key");
-    let kept = std::fs::read(&key).expect("the key");
-    std::fs::remove_file(&key).expect("removed");
+    let kept = fs::read(&key).expect("the key");
+    fs::remove_file(&key).expect("removed");
     for cluster in [None, Some(keyed.cluster)] {
         let error = open(cluster).expect_err("no key");
         assert!(error.to_string().contains("a.key is missing"), "{error:#}");
         assert!(!key.exists(), "no new one is drawn");
     }
-    std::fs::write(&key, kept).expect("restored");
-    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
+    fs::write(&key, kept).expect("restored");
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
     let error = open(None).expect_err("others may read it");
     assert!(error.to_string().contains("others may read"), "{error:#}");
 }

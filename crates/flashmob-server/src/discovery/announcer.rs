@@ -168,18 +168,12 @@ impl Teller {
     }
 
     fn unchanging(&self, speed: Option<Speed>) -> Announcement {
-        let model = flashmob_host::device::describe_at(std::path::Path::new("/")).model;
-        let model = model.map(|model| fitting(&model, NAME_BYTES_MAX)).filter(|model| !model.is_empty());
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        // The host name of every Android device.
-        let host = Some(host).filter(|host| host != "localhost" && !host.is_empty());
-        let name = self.wishes.name.clone().or(host).or(model.clone()).unwrap_or_default();
         Announcement {
             extent: self.facts.extent,
             address: self.fixed().map_or(format!(":{}", self.port()), |addr| addr.to_string()),
             size_bytes: self.facts.size_bytes,
-            name: fitting(&name, NAME_BYTES_MAX),
-            model,
+            name: device_name(self.wishes.name.as_deref()),
+            model: model(),
             version: fitting(env!("CARGO_PKG_VERSION"), VERSION_BYTES_MAX),
             reads_per_s: speed.map(|speed| speed.reads_per_s),
             measured_over: speed.map(|speed| speed.over),
@@ -188,6 +182,20 @@ impl Teller {
             battery_percent: None,
         }
     }
+}
+
+/// The name of this device: the one that it was given, else its host name or model.
+#[must_use]
+pub fn device_name(given: Option<&str>) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // The host name of every Android device.
+    let host = Some(host).filter(|host| host != "localhost" && !host.is_empty());
+    fitting(&given.map(str::to_string).or(host).or_else(model).unwrap_or_default(), NAME_BYTES_MAX)
+}
+
+fn model() -> Option<String> {
+    let model = flashmob_host::device::describe_at(std::path::Path::new("/")).model;
+    model.map(|model| fitting(&model, NAME_BYTES_MAX)).filter(|model| !model.is_empty())
 }
 
 /// Waits for `pause`; false if stopped meanwhile.

@@ -62,6 +62,8 @@ pub(super) struct Links {
     wake: Wake,
     /// Without them links are not encrypted.
     keys: Option<GatewayKeys>,
+    /// Why the keys could not be read again, and whether it was logged.
+    keys_trouble: Option<(String, bool)>,
 }
 
 impl LocalExtents for Links {
@@ -90,7 +92,21 @@ impl Links {
         let (answer_to, answers) = channel();
         let bases = (0..count).map(|_| Base::None).collect();
         let turns = vec![Turn::default(); count];
-        Links { bases, turns, places, extents, first_token, questions: 0, answers, answer_to, clock, wake, keys }
+        let keys_trouble = None;
+        Links {
+            bases,
+            turns,
+            places,
+            extents,
+            first_token,
+            questions: 0,
+            answers,
+            answer_to,
+            clock,
+            wake,
+            keys,
+            keys_trouble,
+        }
     }
 
     /// The keys of the cluster, if it has keys.
@@ -422,6 +438,45 @@ impl Links {
             {
                 path.look(fd, place.likeliest(), means);
             }
+        }
+    }
+
+    /// Takes up what `flashmob key` has changed. Links whose keys are no longer the same end and are made again.
+    pub fn refresh_keys(&mut self, gateway: &mut Gateway, now: Time) {
+        let Some(keys) = &mut self.keys else { return };
+        let before = match keys.refresh() {
+            Ok(before) => {
+                self.keys_trouble = None;
+                before
+            }
+            Err(error) => {
+                let (text, last) = (error.to_string(), self.keys_trouble.take());
+                // Only the second time: a change may have been in its middle.
+                let (is_same, was_told) = last.map_or((false, false), |(last, told)| (last == text, told));
+                if is_same && !was_told {
+                    log::error!("the keys stay as they were: {text}");
+                }
+                self.keys_trouble = Some((text, is_same));
+                return;
+            }
+        };
+        let Some(before) = before else { return };
+        let keys = &*keys;
+        log::info!("keys: generation {}, {} nodes are pinned", keys.granted.generation, keys.pins.iter().count());
+        let extent_of = |keys: &GatewayKeys, stream: &Stream| keys.extent_of(stream.peer_spki(LINK_PURPOSE)?);
+        let is_over = |base: &Base| match base {
+            Base::Tcp { stream, connected: true, .. } => {
+                keys.granted != before.granted || extent_of(keys, stream) != extent_of(&before, stream)
+            }
+            Base::Tcp { .. } => true,
+            _ => false,
+        };
+        let over: Vec<usize> = (0..self.bases.len()).filter(|&index| is_over(&self.bases[index])).collect();
+        for index in over {
+            self.close(gateway, now, LinkId(index), "its keys have changed");
+        }
+        for node in 0..self.places.len() {
+            gateway.try_node(now, node, false);
         }
     }
 

@@ -3,6 +3,7 @@
 //! A node whose data file was lost, or whose card is not mounted, comes back with an empty extent of the right size.
 //! Without a record of the old extent, its zeros would be taken for data.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +61,12 @@ struct Remembered {
     /// Which of its extents.
     number: usize,
     id: ExtentId,
+}
+
+/// The extents of a configuration's volumes, as far as they are known.
+pub fn extents_in_use(config: &Config, config_path: &Path) -> anyhow::Result<HashSet<ExtentId>> {
+    let known = ExtentMemory::load(config, config_path, false)?.extent_ids();
+    Ok(known.into_iter().flatten().map(ExtentId).collect())
 }
 
 impl ExtentMemory {

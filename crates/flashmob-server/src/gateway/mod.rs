@@ -20,6 +20,7 @@ mod volumes;
 mod whereabouts;
 
 pub use inside::{Inside, Resident};
+pub use memory::extents_in_use;
 pub use native::{NativeHandle, NativeResult, Pending};
 pub use server::{GatewayServer, Start, Stopper};
 pub use whereabouts::Whereabouts;

@@ -59,6 +59,7 @@ pub(super) fn open_place(
                 cluster: None,
                 repin: false,
                 new_key: false,
+                enroll: None,
                 memory_bytes: LOCAL_NODE_MEMORY_BYTES,
                 links_max: volume.links.max(1) + 1,
                 order: IssueOrder::Sorted,

@@ -165,11 +165,6 @@ impl GatewayServer {
         self.remove_client(key);
     }
 
-    /// Whether clients are there whose rights may be revoked.
-    pub(super) fn has_proven_clients(&self) -> bool {
-        self.nbd.is_some() && self.clients.iter().any(|(_, conn)| conn.who.is_some())
-    }
-
     /// Ends the connections of clients whose rights were changed or revoked.
     pub(super) fn end_revoked(&mut self) {
         let Some(door) = &mut self.nbd else { return };

@@ -325,7 +325,7 @@ impl GatewayServer {
         let surplus = self.surplus.due(self.gateway.memory_used_bytes());
         let dues = self.gateway.next_timeout().into_iter().chain(surplus).chain(self.maps.scrubs_due(&self.gateway));
         // Whose rights were revoked is out within a second, though nobody asks for anything.
-        let dues = dues.chain(self.has_proven_clients().then_some(self.next_look));
+        let dues = dues.chain(self.links.keys().map(|_| self.next_look));
         let due = dues.min().map(|at| self.clock.until(at));
         let due = due.into_iter().chain(self.tls_due());
         soon.into_iter().chain(due).chain(self.turned_away.due_in()).chain(resident.map(Resident::wakes_in)).min()
@@ -377,6 +377,7 @@ impl GatewayServer {
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
             self.links.look(&self.gateway);
+            self.links.refresh_keys(&mut self.gateway, now);
             self.end_revoked();
         }
         while let Ok(answer) = self.questions.try_recv() {

@@ -22,8 +22,7 @@ use super::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES, Grant};
 use super::key::{KeyError, PublicKey, SecretKey};
 use super::nbd::NbdKeys;
 use super::pins::{PinError, Pins};
-use crate::net::tls::{TlsEnd, TlsIdentity};
-use crate::store::{ExtentId, put_file, read_bounded, sync_parent};
+use crate::store::{put_file, read_bounded, sync_parent};
 
 /// What a connection is for that is a link, as TLS's ALPN names it. There is one name for each purpose.
 pub const LINK_PURPOSE: &[u8] = b"flashmob-link/1";
@@ -60,6 +59,11 @@ pub enum FolderError {
     /// The cluster's key is another one than that which signed before.
     #[error("{0} is the key of another cluster than the one in cluster.pub")]
     OtherCluster(PathBuf),
+    /// What is there now cannot take the place of what is used.
+    #[error(
+        "{0} has changed into the keys of another cluster, or of an earlier generation: a gateway takes those up when it starts"
+    )]
+    NotLater(PathBuf),
     /// There is no later generation.
     #[error("there have been {GENERATION_MAX} generations: no more are possible")]
     Generations,
@@ -72,27 +76,6 @@ pub enum FolderError {
 #[derive(Debug, Clone)]
 pub struct Folder(PathBuf);
 
-/// What a gateway needs to link to its nodes.
-#[derive(Debug)]
-pub struct GatewayKeys {
-    /// The grant, to be sent first.
-    pub grant: Vec<u8>,
-    /// What it says.
-    pub granted: Grant,
-    /// The nodes' keys.
-    pub pins: Pins,
-    /// Its end of links.
-    pub end: TlsEnd,
-}
-
-impl GatewayKeys {
-    /// The extent that the other end of a link has proven to serve.
-    #[must_use]
-    pub fn extent_of(&self, spki: &[u8]) -> Option<ExtentId> {
-        self.pins.extent_of(PublicKey::from_spki(spki)?)
-    }
-}
-
 impl Folder {
     /// The folder at `path`, whether it exists or not.
     #[must_use]
@@ -100,7 +83,7 @@ impl Folder {
         Folder(path.to_path_buf())
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
@@ -257,29 +240,6 @@ impl Folder {
             path: self.path("gateway-ca.key"),
             source,
         })
-    }
-
-    /// All that a gateway needs.
-    ///
-    /// # Errors
-    /// See [`FolderError`].
-    pub fn load(&self) -> Result<GatewayKeys, FolderError> {
-        self.cluster()?;
-        let (grant, granted) = self.granted()?;
-        let key = SecretKey::load(&self.path("gateway.key"))?;
-        if granted.gateway != key.public() {
-            return Err(FolderError::Foreign(self.path("gateway.grant")));
-        }
-        let pins = self.pins()?;
-        let known: Vec<PublicKey> = pins.iter().map(|(_, key)| key).collect();
-        let is_known = move |spki: &[u8]| PublicKey::from_spki(spki).is_some_and(|key| known.contains(&key));
-        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
-        let end = TlsEnd::client(&identity, LINK_PURPOSE, is_known).map_err(|e| FolderError::Io {
-            action: "use",
-            path: self.path("gateway.key"),
-            source: io::Error::other(e),
-        })?;
-        Ok(GatewayKeys { grant, granted, pins, end })
     }
 }
 

@@ -40,28 +40,46 @@ impl NodeKeys {
     /// # Errors
     /// See [`KeyError`]. A node that had a key never goes on without it.
     pub fn open(path: &Path, cluster: PublicKey, draw: Draw) -> Result<NodeKeys, KeyError> {
-        let failed = |action, source| KeyError::Io { action, path: path.to_path_buf(), source };
-        let drawn = || SecretKey::draw().map_err(|source| failed("make", source));
-        let key = match (SecretKey::load(path), draw) {
-            (Err(KeyError::Missing(_)), Draw::Never) => return Err(KeyError::MissingAtNode(path.to_path_buf())),
-            (Err(KeyError::Missing(_)), _) => {
-                let key = drawn()?;
-                key.save_new(path)?;
-                key
-            }
-            // Not something else that has the same name.
-            (Ok(_) | Err(KeyError::Open { .. }), Draw::Anew) => {
-                let key = drawn()?;
-                key.save_over(path)?;
-                key
-            }
-            (loaded, _) => loaded?,
-        };
+        NodeKeys::of(&own_key(path, draw)?, cluster, path)
+    }
+
+    /// With the key that lies at `path`.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn of(key: &SecretKey, cluster: PublicKey, path: &Path) -> Result<NodeKeys, KeyError> {
         let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
         // Anybody's key: the grant, which follows, says whether it is a gateway's.
         let is_key = |spki: &[u8]| PublicKey::from_spki(spki).is_some();
         let end = TlsEnd::server(&identity, LINK_PURPOSE, is_key);
-        let end = end.map_err(|error| failed("use", std::io::Error::other(error)))?;
+        let end = end.map_err(|error| failed("use", path, std::io::Error::other(error)))?;
         Ok(NodeKeys { public: key.public(), cluster, end })
+    }
+}
+
+fn failed(action: &'static str, path: &Path, source: std::io::Error) -> KeyError {
+    KeyError::Io { action, path: path.to_path_buf(), source }
+}
+
+/// The node's key at `path`.
+///
+/// # Errors
+/// See [`KeyError`].
+pub fn own_key(path: &Path, draw: Draw) -> Result<SecretKey, KeyError> {
+    let drawn = || SecretKey::draw().map_err(|source| failed("make", path, source));
+    match (SecretKey::load(path), draw) {
+        (Err(KeyError::Missing(_)), Draw::Never) => Err(KeyError::MissingAtNode(path.to_path_buf())),
+        (Err(KeyError::Missing(_)), _) => {
+            let key = drawn()?;
+            key.save_new(path)?;
+            Ok(key)
+        }
+        // Not something else that has the same name.
+        (Ok(_) | Err(KeyError::Open { .. }), Draw::Anew) => {
+            let key = drawn()?;
+            key.save_over(path)?;
+            Ok(key)
+        }
+        (loaded, _) => loaded,
     }
 }

@@ -68,9 +68,7 @@ impl Pins {
     /// # Errors
     /// See [`PinError`].
     pub fn load(path: &Path) -> Result<Pins, PinError> {
-        let failed = |source| PinError::Io { action: "read", path: path.to_path_buf(), source };
-        let bytes = crate::store::read_bounded(path, FILE_BYTES_MAX).map_err(failed)?;
-        Pins::parse(path, &bytes)
+        Pins::parse(path, &read_file(path)?)
     }
 
     /// The pins in the bytes of a file, which lies at `path`.
@@ -145,6 +143,12 @@ impl Pins {
     pub fn iter(&self) -> impl Iterator<Item = (ExtentId, PublicKey)> + '_ {
         self.by_extent.iter().map(|(extent, key)| (*extent, *key))
     }
+}
+
+/// The bytes of the file.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, PinError> {
+    let failed = |source| PinError::Io { action: "read", path: path.to_path_buf(), source };
+    crate::store::read_bounded(path, FILE_BYTES_MAX).map_err(failed)
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
-//! TLS 1.3 between a gateway and a node: each end proves an Ed25519 key of its own, without certificates (RFC 7250).
+//! TLS 1.3 between a gateway and a node, or a device that is to be one: each end proves an Ed25519 key of its own, without certificates (RFC 7250).
 //!
 //! Nothing is resumed, and nothing is sent early: each connection verifies both keys. No other file knows the library.
 
 mod config;
+mod waiting;
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice, Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
-use rustls::{AlertDescription, CertificateError, ClientConnection, CommonState, Connection, Error, StreamOwned};
+use rustls::{AlertDescription, CertificateError, CommonState, Connection, Error};
 
 pub use config::{CertifiedIdentity, TlsEnd, TlsIdentity};
+pub use waiting::WaitingTls;
 
 use super::Filled;
 use super::stream::{READ_BYTES, SLICES, Socket};
 
 /// Most bytes that are read before keys are proven: many times what raw keys, or a chain of certificates, need.
 pub const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
-/// How long a program waits for a handshake.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program waits for a handshake, and for a message.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The first byte of a connection that begins with a handshake.
 pub const HANDSHAKE_RECORD: u8 = 22;
 
@@ -93,8 +95,7 @@ impl Session {
             if self.connection.is_handshaking() {
                 self.unproven_bytes += count;
                 if self.unproven_bytes > HANDSHAKE_BYTES_MAX {
-                    let text = format!("the handshake has more than {HANDSHAKE_BYTES_MAX} bytes");
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                    return Err(too_long());
                 }
             }
             let filled = self.decrypt(&room[..count], rx);
@@ -150,62 +151,9 @@ impl Session {
     }
 }
 
-/// A connection of the end that connects, for programs that wait.
-#[derive(Debug)]
-pub struct WaitingTls(StreamOwned<ClientConnection, std::net::TcpStream>);
-
-impl WaitingTls {
-    /// Waits until both keys are proven, within the socket's timeouts.
-    ///
-    /// # Errors
-    /// They are not, or the connection failed.
-    pub fn connect(end: &TlsEnd, tcp: std::net::TcpStream) -> io::Result<WaitingTls> {
-        let connection = match end.begin().map_err(io::Error::other)? {
-            Connection::Client(connection) => connection,
-            Connection::Server(_) => return Err(io::ErrorKind::InvalidInput.into()),
-        };
-        let mut stream = StreamOwned::new(connection, tcp);
-        let until = Instant::now() + PATIENCE;
-        while stream.conn.is_handshaking() {
-            if Instant::now() >= until {
-                return Err(late());
-            }
-            stream.conn.complete_io(&mut stream.sock).map_err(|error| {
-                let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).cloned();
-                match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late(),
-                    _ => inner.map_or(error, failed),
-                }
-            })?;
-        }
-        Ok(WaitingTls(stream))
-    }
-
-    /// The other end's key, as a SubjectPublicKeyInfo, if it is for this purpose.
-    #[must_use]
-    pub fn peer_spki(&self, purpose: &[u8]) -> Option<&[u8]> {
-        spki_of(&self.0.conn, purpose)
-    }
-}
-
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no proof of its key within {PATIENCE:?}"))
-}
-
-impl Read for WaitingTls {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.0.read(room)
-    }
-}
-
-impl Write for WaitingTls {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+fn too_long() -> io::Error {
+    let text = format!("the handshake has more than {HANDSHAKE_BYTES_MAX} bytes");
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// The other end's key, if it is proven and for this purpose. Who names no purpose passes the library's check.

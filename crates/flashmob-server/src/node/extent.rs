@@ -4,6 +4,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flashmob_core::checksum::checksum;
 use flashmob_core::elevator::IssueOrder;
@@ -14,9 +15,10 @@ use flashmob_core::wire::mirror::Recalled;
 use flashmob_host::place::medium_seq;
 
 use super::sums;
+use crate::keys::enroll::{Applicant, ApplyError, Invitation, Request, apply};
 use crate::keys::key::KeyError;
-use crate::keys::node::Draw;
-use crate::keys::{NodeKeys, PublicKey};
+use crate::keys::node::{Draw, own_key};
+use crate::keys::{NodeKeys, PublicKey, SecretKey};
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, ClusterPin, Identity, IdentityError, sidecar_path};
@@ -41,12 +43,31 @@ pub struct ExtentConfig {
     pub repin: bool,
     /// Its own key is drawn anew.
     pub new_key: bool,
+    /// How it gets to a cluster with keys if it belongs to none, or has to show another key.
+    pub enroll: Option<Enrollment>,
     /// Limit on the memory that the node holds, in bytes.
     pub memory_bytes: u64,
     /// Most links at once.
     pub links_max: usize,
     /// In which order operations go to the store.
     pub order: IssueOrder,
+}
+
+/// How an extent gets to a cluster.
+#[derive(Clone)]
+pub struct Enrollment {
+    /// Says where, and with which secret. Asked only if the extent belongs to no cluster yet, when all else is well.
+    pub invite: Arc<dyn Fn() -> anyhow::Result<Invitation> + Send + Sync>,
+    /// The port on which the node serves gateways.
+    pub port: u16,
+    /// The device's name, for people.
+    pub name: String,
+}
+
+impl std::fmt::Debug for Enrollment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Enrollment").field("port", &self.port).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Why an extent cannot be served.
@@ -63,13 +84,16 @@ pub enum ExtentError {
     Key(#[from] KeyError),
     /// It had keys, and nothing says any more whose it is.
     #[error(
-        "{0} is the key of a node, and {1} names no cluster: was that file lost, or restored from before? --cluster KEY gives the extent to its cluster again; \
-         delete the key if the extent is to be open to everybody"
+        "{0} is the key of a node, and {1} names no cluster: was that file lost, or restored from before, or did the node not finish --enroll? \
+         --cluster KEY or --enroll gives the extent to its cluster; delete the key if the extent is to be open to everybody"
     )]
     ClusterUnknown(PathBuf, PathBuf),
     /// A key is of no use without a cluster.
     #[error("the extent belongs to no cluster with keys: --cluster KEY says to which it is to belong")]
     KeyOfNoCluster,
+    /// It does not get to a cluster.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     /// It belongs to another cluster.
     #[error(
         "the extent belongs to cluster {}, not to {}; if that one's key is lost, --repin gives the extent, with its data, to the new cluster",
@@ -106,6 +130,13 @@ pub(crate) struct FileHost {
 /// The keys of an extent, which is given to a cluster first if it is to be.
 fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<NodeKeys>, ExtentError> {
     let (known, path) = (identity.cluster(), identity.key_path());
+    match (known, &config.enroll) {
+        (Some(pin), Some(_)) if !config.new_key && !config.repin => {
+            log::info!("the extent belongs to cluster {} already: no code is needed", pin.key.short());
+        }
+        (_, Some(enrollment)) => return Ok(Some(enroll(identity, config, enrollment)?)),
+        _ => {}
+    }
     let draw = if config.new_key { Draw::Anew } else { Draw::Never };
     match (known, config.cluster) {
         (None, None) if NodeKeys::are_at(&path) => {
@@ -127,6 +158,37 @@ fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<No
             Ok(Some(keys))
         }
     }
+}
+
+/// Gets the extent to the cluster whose code somebody has given. Returns when somebody has said yes, or no.
+fn enroll(identity: &mut Identity, config: &ExtentConfig, how: &Enrollment) -> Result<NodeKeys, ExtentError> {
+    let (known, path) = (identity.cluster(), identity.key_path());
+    let failed = |source| KeyError::Io { action: "make", path: path.clone(), source };
+    let key = match (config.new_key, known) {
+        // The one that is there stays until the gateway has taken the new one.
+        (true, _) => SecretKey::draw().map_err(failed)?,
+        (false, None) => own_key(&path, Draw::IfMissing)?,
+        (false, Some(_)) => own_key(&path, Draw::Never)?,
+    };
+    let request = Request {
+        extent: identity.extent_id(),
+        size_bytes: identity.size_bytes(),
+        port: how.port,
+        name: how.name.clone(),
+    };
+    let cluster = known.filter(|_| !config.repin).map(|pin| pin.key);
+    let applicant = Applicant { key: &key, request, cluster };
+    let mut keep = |cluster| -> anyhow::Result<()> {
+        if config.new_key {
+            key.save_over(&path)?;
+        }
+        let generation = known.filter(|pin| pin.key == cluster).map_or(0, |pin| pin.generation);
+        Ok(identity.pin_cluster(ClusterPin { key: cluster, generation })?)
+    };
+    let invitation = (how.invite)().map_err(ApplyError::Own)?;
+    let cluster = apply(&invitation, &applicant, &mut keep)?;
+    log::info!("{}: given to cluster {}", identity.path().display(), cluster.short());
+    Ok(NodeKeys::of(&key, cluster, &path)?)
 }
 
 impl Extent {

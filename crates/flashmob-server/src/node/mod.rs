@@ -6,5 +6,5 @@ mod report;
 mod server;
 mod sums;
 
-pub use extent::{Extent, ExtentConfig, ExtentError};
+pub use extent::{Enrollment, Extent, ExtentConfig, ExtentError};
 pub use server::{NodeOptions, NodeServer};

@@ -124,7 +124,11 @@ impl NodeServer {
         let mut listener = Listener::bind(&addr)
             .with_context(|| format!("cannot listen on {addr}; choose another address with --listen"))?;
         listener.register(poll.registry(), LISTEN)?;
-        let extent = Extent::open(&options.extent, clock, wake.clone())?;
+        let mut extent = options.extent.clone();
+        if let (Some(enrollment), Ok(ListenAddr::Tcp(address))) = (&mut extent.enroll, listener.local_addr()) {
+            enrollment.port = address.port();
+        }
+        let extent = Extent::open(&extent, clock, wake.clone())?;
         let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let device = DeviceWatch::start(options.device.clone(), &options.extent.store.path, wake.clone())?;

@@ -14,7 +14,7 @@ use flashmob_server::config::Config;
 use flashmob_server::gateway::{GatewayServer, NativeHandle, Stopper, Whereabouts};
 use flashmob_server::keys::PublicKey;
 use flashmob_server::net::ListenAddr;
-use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
+use flashmob_server::node::{Enrollment, ExtentConfig, NodeOptions, NodeServer};
 use flashmob_server::status::Reporter;
 use flashmob_server::store::{ExtentId, StoreConfig};
 
@@ -28,7 +28,7 @@ pub struct Node {
     pub key: Option<PublicKey>,
     /// Its extent.
     pub extent_id: ExtentId,
-    stop: Box<dyn Fn()>,
+    stop: Box<dyn Fn() + Send>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -39,6 +39,20 @@ pub fn node(path: &Path, size_bytes: u64) -> Node {
 
 /// The same for gateways of a cluster with keys.
 pub fn node_of(path: &Path, size_bytes: u64, cluster: Option<PublicKey>) -> anyhow::Result<Node> {
+    open_node(path, size_bytes, cluster, None)
+}
+
+/// The same; it gets to its cluster first.
+pub fn enrolled_node(path: &Path, size_bytes: u64, enroll: Option<Enrollment>) -> anyhow::Result<Node> {
+    open_node(path, size_bytes, None, enroll)
+}
+
+fn open_node(
+    path: &Path,
+    size_bytes: u64,
+    cluster: Option<PublicKey>,
+    enroll: Option<Enrollment>,
+) -> anyhow::Result<Node> {
     let extent = ExtentConfig {
         store: StoreConfig { size_bytes: Some(size_bytes), ..StoreConfig::new(path) },
         state_dir: None,
@@ -46,6 +60,7 @@ pub fn node_of(path: &Path, size_bytes: u64, cluster: Option<PublicKey>) -> anyh
         cluster,
         repin: false,
         new_key: false,
+        enroll,
         memory_bytes: 64 << 20,
         links_max: 16,
         order: IssueOrder::Sorted,

@@ -26,6 +26,7 @@ mod discover;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod gateway;
+mod join;
 mod key;
 #[cfg(target_os = "linux")]
 mod lab;
@@ -37,6 +38,7 @@ mod own_runs;
 mod plan;
 #[cfg(target_os = "linux")]
 mod push;
+mod qr;
 mod report;
 #[cfg(target_os = "linux")]
 mod reproduce;
@@ -115,6 +117,8 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     /// Give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
     Key(key::KeyArgs),
+    /// Enroll devices as nodes of a cluster with keys, by one-use codes.
+    Join(join::JoinArgs),
     /// Add, list and revoke NBD clients of a cluster with keys.
     Client(client::ClientArgs),
     /// List nodes on the network, and write a gateway configuration.
@@ -168,6 +172,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Node(args) => node::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
         Command::Key(args) => key::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Join(args) => join::run(&args),
         Command::Client(args) => client::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Discover(args) => discover::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),

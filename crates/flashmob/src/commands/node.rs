@@ -2,6 +2,7 @@
 
 mod care;
 mod finding;
+mod joining;
 mod memory;
 
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use flashmob_lab::flash::{Model, Profile};
 use flashmob_server::admin;
 use flashmob_server::admin::http::Hosts;
 use flashmob_server::android;
-use flashmob_server::discovery::announcer::Announcer;
+use flashmob_server::discovery::announcer::{Announcer, device_name};
 use flashmob_server::keys::PublicKey;
 use flashmob_server::net::Sizing;
 use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
@@ -113,6 +114,8 @@ pub struct NodeArgs {
     #[arg(long)]
     new_key: bool,
     #[command(flatten)]
+    joining: joining::JoiningArgs,
+    #[command(flatten)]
     finding: finding::FindingArgs,
 }
 
@@ -156,6 +159,8 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
             .model
             .map(|profile| Arc::new(Model::new(profile, args.model_slower, args.model_seed)) as Arc<dyn DeviceModel>),
     };
+    let name = device_name(args.finding.name());
+    let enroll = args.joining.enrollment(args.cluster.is_some(), args.listen.port(), name);
     let extent = ExtentConfig {
         store,
         state_dir: args.state_dir,
@@ -163,6 +168,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         cluster: args.cluster,
         repin: args.repin,
         new_key: args.new_key,
+        enroll,
         memory_bytes,
         links_max: args.links as usize,
         order: args.order.into(),

@@ -51,7 +51,7 @@ pub fn ask(source: &NodeSource, keys: Option<&GatewayKeys>) -> anyhow::Result<To
 
 /// Asks a node that has proven to be one that is known.
 fn ask_proven(stream: TcpStream, keys: &GatewayKeys) -> anyhow::Result<Told> {
-    let mut stream = WaitingTls::connect(&keys.end, stream)?;
+    let mut stream = WaitingTls::begin(&keys.end, stream)?;
     let proven = stream.peer_spki(LINK_PURPOSE).and_then(|spki| keys.extent_of(spki));
     let proven = proven.context("the other end has a key that is not known here")?;
     stream.write_all(&keys.grant)?;

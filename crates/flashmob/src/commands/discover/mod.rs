@@ -1,7 +1,6 @@
 //! `flashmob discover`: lists nodes, and writes a configuration from them.
 
 mod advice;
-mod code;
 mod listing;
 mod probe;
 mod search;
@@ -119,7 +118,7 @@ fn tell_where_to_join(args: &DiscoverArgs, join: Option<SocketAddr>) {
     );
     if args.qr {
         let url = format!("{URL_PREFIX}{join}");
-        match code::draw(&url, std::env::var_os("NO_COLOR").is_none()) {
+        match crate::commands::qr::draw(&url, std::env::var_os("NO_COLOR").is_none()) {
             // Not on stdout, which may be JSON or redirected.
             Some(code) => eprintln!("{code}\n{url}"),
             None => log::warn!("{url} does not fit a code"),

@@ -5,6 +5,7 @@ use flashmob_core::units::Time;
 use qrcodegen::{QrCode, QrCodeEcc};
 
 use super::*;
+use crate::commands::qr;
 use flashmob_server::config::{Config, NodeSource};
 use flashmob_server::discovery::found::FoundNodes;
 use flashmob_server::discovery::{Announcement, ExtentId, MeasuredOver, PlaceInVolume};
@@ -107,7 +108,7 @@ fn modules(drawn: &str, dark_is_ink: bool) -> Vec<Vec<bool>> {
 #[test]
 fn what_is_drawn_is_the_code_with_its_border() {
     for colours in [true, false] {
-        let drawn = code::draw("flashmob://join/192.168.1.10:7410", colours).unwrap();
+        let drawn = qr::draw("flashmob://join/192.168.1.10:7410", colours).unwrap();
         let code = QrCode::encode_text("flashmob://join/192.168.1.10:7410", QrCodeEcc::Medium).unwrap();
         let rows = modules(&drawn, colours);
         let size = code.size();
@@ -119,7 +120,7 @@ fn what_is_drawn_is_the_code_with_its_border() {
         }
         assert!(rows.len() >= size as usize + 8);
     }
-    assert!(code::draw(&"x".repeat(4000), true).is_none());
+    assert!(qr::draw(&"x".repeat(4000), true).is_none());
 }
 
 #[test]

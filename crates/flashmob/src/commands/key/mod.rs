@@ -38,7 +38,8 @@ enum Command {
 
 /// Pin the key of a node: the gateway uses the node with this extent only if it proves this key.
 ///
-/// The node prints both when it starts with --cluster. The gateway reads pins when it starts.
+/// The node prints both when it starts with --cluster. A running gateway applies changes within a second. `flashmob join` pins keys
+/// without copying them by hand.
 #[derive(Debug, Args)]
 struct PinArgs {
     /// The gateway's configuration file.
@@ -57,7 +58,7 @@ struct PinArgs {
 
 /// Remove the key of a node, so that the gateway no longer uses it.
 ///
-/// The gateway reads pins when it starts.
+/// A running gateway closes its links to the node within a second.
 #[derive(Debug, Args)]
 struct UnpinArgs {
     /// The gateway's configuration file.
@@ -70,7 +71,7 @@ struct UnpinArgs {
 
 /// Replace the gateway's key, and revoke the old one.
 ///
-/// The new key has the next generation number. Once a node has accepted a link of that generation, it closes the links of
+/// The new key has the next generation number; a running gateway uses it within a second, and makes its links again. Once a node has accepted a link of that generation, it closes the links of
 /// earlier generations and refuses them from then on. A node that is offline learns of it when the new gateway connects.
 #[derive(Debug, Args)]
 struct RotateArgs {
@@ -113,7 +114,7 @@ fn pin(args: &PinArgs) -> anyhow::Result<()> {
     pins.pin(args.extent, args.key, args.replace)?;
     writeln!(
         std::io::stdout(),
-        "extent {} has key {}; a gateway that runs must be restarted",
+        "extent {} has key {}; a running gateway uses it within a second",
         args.extent,
         args.key.short()
     )?;
@@ -125,7 +126,11 @@ fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
     let _alone = folder.lock()?;
     let mut pins = folder.pins()?;
     pins.unpin(args.extent)?;
-    writeln!(std::io::stdout(), "extent {} has no key any more; a gateway that runs must be restarted", args.extent)?;
+    writeln!(
+        std::io::stdout(),
+        "extent {} has no key any more; a running gateway closes its links within a second",
+        args.extent
+    )?;
     Ok(())
 }
 
@@ -135,7 +140,7 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
     let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref(), args.generation)?;
     writeln!(
         std::io::stdout(),
-        "the gateway has key {}, generation {generation}; restart it: each node refuses the old key once it has accepted the new one",
+        "the gateway has key {}, generation {generation}; a running gateway uses it within a second, and each node refuses the old key once it has accepted the new one",
         key.short()
     )?;
     Ok(())

@@ -20,17 +20,39 @@ pub struct FindingArgs {
     announce: AnnounceArg,
     /// Announce this node periodically to 'flashmob discover' or to a gateway's admin port; can be repeated. Works
     /// without multicast. Also accepts the text of a join QR code.
-    #[arg(long, value_name = "HOST:PORT")]
-    join: Vec<Target>,
+    #[arg(long, value_name = "HOST:PORT", value_parser = receiver)]
+    join: Vec<Receiver>,
     /// Address to announce, instead of those of this device's interfaces.
     #[arg(long, value_name = "ADDR[:PORT]")]
     advertise: Option<Advertise>,
+}
+
+impl FindingArgs {
+    /// The name that was given to this device.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum AnnounceArg {
     Auto,
     Off,
+}
+
+/// Who is told of this node.
+#[derive(Debug, Clone)]
+struct Receiver {
+    target: Target,
+    /// It was written as a link of `flashmob join`, whose secret has no place among arguments.
+    had_secret: bool,
+}
+
+/// Takes a link with a secret, too: an error would show it.
+fn receiver(text: &str) -> Result<Receiver, String> {
+    let (place, secret) = text.split_once('#').map_or((text, None), |(place, secret)| (place, Some(secret)));
+    let target = place.parse().map_err(|bad: flashmob_server::discovery::join::BadTarget| bad.to_string())?;
+    Ok(Receiver { target, had_secret: secret.is_some() })
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -41,6 +63,12 @@ fn name(text: &str) -> Result<String, String> {
 
 /// Starts to announce `server`, which will run.
 pub fn start(args: FindingArgs, server: &NodeServer) -> anyhow::Result<Option<Announcer>> {
+    if args.join.iter().any(|receiver| receiver.had_secret) {
+        log::warn!(
+            "the secret in the link at --join was ignored, and other users may have seen it: to enroll this node, get another code from 'flashmob join', \
+             and put the link into a file for --token-file"
+        );
+    }
     let ListenAddr::Tcp(listen) = server.local_addr()? else { return Ok(None) };
     let identity = server.extent().identity();
     let store = server.store();
@@ -54,7 +82,7 @@ pub fn start(args: FindingArgs, server: &NodeServer) -> anyhow::Result<Option<An
     let wishes = Wishes {
         name: args.name,
         advertise: args.advertise,
-        joins: args.join,
+        joins: args.join.into_iter().map(|receiver| receiver.target).collect(),
         mdns: matches!(args.announce, AnnounceArg::Auto),
     };
     Ok(Some(announce(wishes, facts, server.reporter())?))

@@ -1,0 +1,182 @@
+//! The device's end of an enrolment.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::ENROLL_PURPOSE;
+use super::message::{Message, Reason, Request};
+use super::proof::{DIGITS_EXPORT, PROOF_EXPORT, Role, Session};
+use super::secret::Invitation;
+use crate::keys::{Grant, PublicKey, SecretKey};
+use crate::net::tls::{PATIENCE, TlsEnd, TlsIdentity, WaitingTls};
+
+/// Pauses between attempts: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Silence after which the kernel probes a gateway where somebody takes long to confirm.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// A device that wants to be enrolled.
+#[derive(Debug)]
+pub struct Applicant<'a> {
+    /// Its key.
+    pub key: &'a SecretKey,
+    /// What it says of itself.
+    pub request: Request,
+    /// The cluster that its extent belongs to, which no other may get.
+    pub cluster: Option<PublicKey>,
+}
+
+/// Why a device is not enrolled.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The gateway was not reached, or the connection broke: another attempt may succeed.
+    #[error("{0}: {1}")]
+    Broken(String, #[source] io::Error),
+    /// The gateway says no.
+    #[error("not enrolled: {1}")]
+    Refused(Reason, String),
+    /// What answers is no gateway of the cluster.
+    #[error("not enrolled: what answers at {0} {1}")]
+    Impostor(String, &'static str),
+    /// The gateway is of another cluster than the extent.
+    #[error(
+        "not enrolled: the extent belongs to cluster {}, and the gateway to {}; if the first one's key is lost, --repin gives the extent, with its data, to \
+         the second", .0.short(), .1.short()
+    )]
+    OtherCluster(PublicKey, PublicKey),
+    /// The device cannot use its own key, or record the cluster's.
+    #[error(transparent)]
+    Own(anyhow::Error),
+}
+
+/// Enrols a device, in as many attempts as it takes until somebody says yes or no. `keep` records the cluster's key before the gateway is told that it is
+/// recorded.
+///
+/// # Errors
+/// See [`ApplyError`]; not if the gateway is not there, or not yet.
+pub fn apply(
+    invitation: &Invitation,
+    applicant: &Applicant<'_>,
+    keep: &mut dyn FnMut(PublicKey) -> anyhow::Result<()>,
+) -> Result<PublicKey, ApplyError> {
+    let (mut pause, mut told) = (PAUSE_MIN, None);
+    loop {
+        match attempt(invitation, applicant, keep) {
+            Err(error @ ApplyError::Broken(..)) => {
+                let text = error.to_string();
+                if told.as_ref() != Some(&text) {
+                    log::warn!("{text}; trying again until Ctrl-C");
+                    told = Some(text);
+                }
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(PAUSE_MAX);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// One attempt.
+///
+/// # Errors
+/// See [`ApplyError`].
+pub fn attempt(
+    invitation: &Invitation,
+    applicant: &Applicant<'_>,
+    keep: &mut dyn FnMut(PublicKey) -> anyhow::Result<()>,
+) -> Result<PublicKey, ApplyError> {
+    let address = &invitation.address;
+    let broken = |what: &str| {
+        let what = format!("{what} {address}");
+        move |error: io::Error| ApplyError::Broken(what, error)
+    };
+    let impostor = |why| ApplyError::Impostor(address.clone(), why);
+    let end = client_end(applicant.key).map_err(ApplyError::Own)?;
+    let tcp = connect(address).map_err(broken("cannot reach `flashmob join` at"))?;
+    let mut tls = match WaitingTls::begin(&end, tcp) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(impostor("is no `flashmob join`: check the address, and that both run the same version"));
+        }
+        begun => begun.map_err(broken("no connection to"))?,
+    };
+    let gateway = tls.peer_spki(ENROLL_PURPOSE).and_then(PublicKey::from_spki);
+    let Some(gateway) = gateway else { return Err(impostor("is no `flashmob join`")) };
+
+    tls.wait_until(Some(Instant::now() + PATIENCE));
+    let Message::Offer(grant) = Message::read(&mut tls).map_err(broken("nothing comes from"))? else {
+        return Err(impostor("does not begin with an offer"));
+    };
+    let Some(grant) = Grant::parse(&grant).ok().filter(|grant| grant.gateway == gateway) else {
+        return Err(impostor("shows the grant of another gateway: somebody may be in between"));
+    };
+    let cluster = grant.cluster;
+    if invitation.cluster.is_some_and(|wanted| wanted != cluster) {
+        return Err(impostor("is a gateway of another cluster than the link names: somebody may be in between"));
+    }
+    if let Some(own) = applicant.cluster.filter(|own| *own != cluster) {
+        return Err(ApplyError::OtherCluster(own, cluster));
+    }
+    let export = |label| tls.export(label).map_err(broken("no session with"));
+    let session = Session {
+        exported: export(PROOF_EXPORT)?,
+        digits: export(DIGITS_EXPORT)?,
+        device: applicant.key.public(),
+        gateway,
+        cluster,
+    };
+    let request = applicant.request.to_bytes();
+    let proof = session.prove(&invitation.secret, Role::Device, &request);
+    let message = Message::Request(applicant.request.clone(), proof);
+    tls.write_all(&message.to_bytes()).map_err(broken("no connection to"))?;
+
+    // Somebody may have to confirm it, which may take long.
+    tls.wait_until(None);
+    tls.tcp().set_read_timeout(None).map_err(broken("no connection to"))?;
+    let accepted = loop {
+        match Message::read(&mut tls).map_err(broken("no answer from"))? {
+            Message::Waiting => log::info!(
+                "waiting for confirmation at the gateway, which must show {} for this device",
+                session.shown_digits()
+            ),
+            Message::Accepted(proof) => break proof,
+            Message::Refused(Reason::Trouble, text) => {
+                return Err(ApplyError::Broken(format!("{address} has trouble"), io::Error::other(text)));
+            }
+            Message::Refused(reason, text) => return Err(ApplyError::Refused(reason, text)),
+            _ => return Err(impostor("does not answer as a gateway does")),
+        }
+    };
+    if !session.is_proven(&invitation.secret, Role::Gateway, &request, &accepted) {
+        return Err(impostor(
+            "does not know the code: somebody may be in between. Get another code from `flashmob join`",
+        ));
+    }
+    keep(cluster).map_err(ApplyError::Own)?;
+    // The gateway has done its part: without this it does not know that the device has, too.
+    let _ = tls.write_all(&Message::Kept.to_bytes());
+    Ok(cluster)
+}
+
+fn client_end(key: &SecretKey) -> anyhow::Result<TlsEnd> {
+    let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
+    // Any key: the secret decides.
+    Ok(TlsEnd::client(&identity, ENROLL_PURPOSE, |spki| PublicKey::from_spki(spki).is_some())?)
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for addr in flashmob_host::addresses_of_authority(address)? {
+        match TcpStream::connect_timeout(&addr, PATIENCE) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
+                socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

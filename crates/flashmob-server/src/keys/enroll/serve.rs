@@ -1,0 +1,420 @@
+//! The port of `flashmob join`: connections, each on a thread of its own, around the [`Desk`].
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use flashmob_host::newcomer::to_replace;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::ENROLL_PURPOSE;
+use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict};
+use super::message::{Message, Reason};
+use super::proof::{DIGITS_EXPORT, PROOF_EXPORT, Role, Session};
+use super::secret::Secret;
+use crate::keys::folder::FolderError;
+use crate::keys::{Doorman, Folder, Grant, Pins, PublicKey, SecretKey};
+use crate::net::tls::{PATIENCE, TlsEnd, TlsIdentity, WaitingTls};
+use crate::store::ExtentId;
+
+/// Most connections: one of those that have proven nothing makes room for a newcomer.
+pub const CONNECTIONS_MAX: usize = 64;
+/// Most threads: those of connections that made room end soon, and until then nobody is let in.
+const THREADS_MAX: usize = 4 * CONNECTIONS_MAX;
+/// Most events that wait to be heard; more are dropped.
+const EVENTS_MAX: usize = 256;
+/// How often what somebody decides is looked at.
+const SLICE: Duration = Duration::from_millis(200);
+/// How long a wrong code waits for its answer. Nobody is ever locked out by it.
+const WRONG_CODE_PAUSE: Duration = Duration::from_secs(1);
+/// How long a device that was accepted may take to record the cluster's key.
+const KEEP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What somebody at the port should hear of. How far devices are, [`JoinPort::devices`] tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The device with this number left before it had the cluster's key.
+    Left(usize),
+    /// Somebody was refused who knew a code, for this reason.
+    Refused(Option<IpAddr>, String),
+    /// Somebody came with a wrong code.
+    WrongCode(Option<IpAddr>),
+    /// Keys could not be read or pinned.
+    Trouble(String),
+}
+
+/// A running port. Dropping it ends all connections, and with it all codes.
+#[derive(Debug)]
+pub struct JoinPort {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    desk: Mutex<Desk>,
+    open: Mutex<HashMap<u64, Open>>,
+    doorman: Mutex<Doorman>,
+    folder: Folder,
+    /// Extents of volumes.
+    in_use: HashSet<ExtentId>,
+    end: TlsEnd,
+    grant: Vec<u8>,
+    granted: Grant,
+    events: SyncSender<Event>,
+    /// Threads that serve connections, also closed ones.
+    threads: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// An open connection.
+#[derive(Debug)]
+struct Open {
+    from: Option<IpAddr>,
+    tcp: TcpStream,
+    /// The device that it has proven to be.
+    device: Option<usize>,
+}
+
+/// Pins as they are now, and extents in use.
+struct Now<'a>(Pins, &'a HashSet<ExtentId>);
+
+impl Known for Now<'_> {
+    fn pin_of(&self, extent: ExtentId) -> Option<PublicKey> {
+        self.0.iter().find(|(known, _)| *known == extent).map(|(_, key)| key)
+    }
+
+    fn extent_of(&self, key: PublicKey) -> Option<ExtentId> {
+        self.0.extent_of(key)
+    }
+
+    fn is_in_use(&self, extent: ExtentId) -> bool {
+        self.1.contains(&extent)
+    }
+}
+
+impl JoinPort {
+    /// Listens at `listen`, for the cluster whose keys are in `folder`. `in_use`: the extents of its volumes. Keys that are pinned may be replaced if
+    /// `may_replace`.
+    ///
+    /// # Errors
+    /// The keys cannot be used, or the port is taken.
+    pub fn open(
+        folder: Folder,
+        listen: SocketAddr,
+        in_use: HashSet<ExtentId>,
+        may_replace: bool,
+    ) -> anyhow::Result<(JoinPort, Receiver<Event>)> {
+        use anyhow::Context;
+        let (grant, granted) = folder.granted()?;
+        let key = SecretKey::load(&folder.path("gateway.key"))?;
+        if granted.gateway != key.public() {
+            return Err(FolderError::Foreign(folder.path("gateway.grant")).into());
+        }
+        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
+        let end = TlsEnd::server(&identity, ENROLL_PURPOSE, |spki| PublicKey::from_spki(spki).is_some())?;
+        let listener = TcpListener::bind(listen)
+            .with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (events, told) = sync_channel(EVENTS_MAX);
+        let shared = Arc::new(Shared {
+            desk: Mutex::new(Desk::new(may_replace)),
+            open: Mutex::default(),
+            doorman: Mutex::default(),
+            folder,
+            in_use,
+            end,
+            grant,
+            granted,
+            events,
+            threads: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let accepting = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("join".into()).spawn(move || accept_all(&accepting, &listener))?;
+        Ok((JoinPort { shared, address, thread: Some(thread) }, told))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The cluster that devices get to.
+    #[must_use]
+    pub fn cluster(&self) -> PublicKey {
+        self.shared.granted.cluster
+    }
+
+    /// From now on each of these secrets counts.
+    pub fn issue(&self, secrets: Vec<Secret>, terms: Terms) {
+        lock(&self.shared.desk).issue(secrets, terms);
+    }
+
+    /// The devices that came, by their numbers.
+    #[must_use]
+    pub fn devices(&self) -> Vec<Device> {
+        lock(&self.shared.desk).devices().to_vec()
+    }
+
+    /// Whether a device is connected now.
+    #[must_use]
+    pub fn is_here(&self, number: usize) -> bool {
+        lock(&self.shared.open).values().any(|open| open.device == Some(number))
+    }
+
+    /// Pins the key of a device that waits, on the flash when this returns.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn confirm(&self, number: usize) -> Result<(), FolderError> {
+        self.shared.pin(number)
+    }
+
+    /// Refuses a device that waits.
+    pub fn turn_down(&self, number: usize) {
+        lock(&self.shared.desk).turn_down(number);
+    }
+}
+
+impl Drop for JoinPort {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // It has panicked or ended.
+            let _ = thread.join();
+        }
+        for open in lock(&self.shared.open).values() {
+            let _ = open.tcp.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// What is inside is consistent even after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
+    let slice = Timespec { tv_sec: 0, tv_nsec: SLICE.as_nanos() as i64 };
+    let mut number = 0;
+    while !shared.stop.load(Ordering::SeqCst) {
+        let mut ready = [PollFd::new(listener, PollFlags::IN)];
+        if !matches!(poll(&mut ready, Some(&slice)), Ok(1..)) {
+            continue;
+        }
+        if shared.threads.load(Ordering::SeqCst) >= THREADS_MAX {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        match listener.accept() {
+            Ok((tcp, from)) => {
+                number += 1;
+                begin(shared, number, tcp, from.ip());
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // As many files are open as may be: that passes.
+            Err(_) => std::thread::sleep(SLICE),
+        }
+    }
+}
+
+/// Serves a connection on a thread of its own.
+fn begin(shared: &Arc<Shared>, number: u64, tcp: TcpStream, from: IpAddr) {
+    let Ok(own) = tcp.try_clone() else { return };
+    if own.set_nonblocking(false).and_then(|()| own.set_nodelay(true)).is_err() {
+        return;
+    }
+    {
+        let mut open = lock(&shared.open);
+        if open.len() >= CONNECTIONS_MAX {
+            let unknown = open.iter().filter(|(_, open)| open.device.is_none()).map(|(key, open)| (*key, open.from));
+            let Some(key) = to_replace(unknown) else { return };
+            if let Some(open) = open.remove(&key) {
+                let _ = open.tcp.shutdown(Shutdown::Both);
+            }
+        }
+        open.insert(number, Open { from: Some(from), tcp, device: None });
+    }
+    let serving = Arc::clone(shared);
+    let work = move || {
+        // Strangers' mistakes are nobody's news.
+        let device = serving.serve(number, own, Some(from)).unwrap_or_else(|error| {
+            log::debug!("{from}: {error}");
+            None
+        });
+        lock(&serving.open).remove(&number);
+        serving.threads.fetch_sub(1, Ordering::SeqCst);
+        if let Some(device) = device {
+            serving.tell(Event::Left(device));
+        }
+    };
+    shared.threads.fetch_add(1, Ordering::SeqCst);
+    if std::thread::Builder::new().name("enroll".into()).stack_size(512 * 1024).spawn(work).is_err() {
+        shared.threads.fetch_sub(1, Ordering::SeqCst);
+        lock(&shared.open).remove(&number);
+    }
+}
+
+impl Shared {
+    fn tell(&self, event: Event) {
+        // The receiver may be gone, or busy with a person.
+        let _ = self.events.try_send(event);
+    }
+
+    /// Serves one connection. Returns the device that left before it had the cluster's key.
+    fn serve(&self, number: u64, tcp: TcpStream, from: Option<IpAddr>) -> io::Result<Option<usize>> {
+        if !self.may_begin(number, from) {
+            return Ok(None);
+        }
+        let mut tls = WaitingTls::begin(&self.end, tcp)?;
+        let Some(device) = tls.peer_spki(ENROLL_PURPOSE).and_then(PublicKey::from_spki) else { return Ok(None) };
+        let session = Session {
+            exported: tls.export(PROOF_EXPORT)?,
+            digits: tls.export(DIGITS_EXPORT)?,
+            device,
+            gateway: self.granted.gateway,
+            cluster: self.granted.cluster,
+        };
+        tls.write_all(&Message::Offer(self.grant.clone()).to_bytes())?;
+        tls.wait_until(Some(Instant::now() + PATIENCE));
+        let Message::Request(request, proof) = Message::read(&mut tls)? else { return Ok(None) };
+
+        let presented = Presented { request: &request, proof: &proof, session: &session, address: from };
+        let (verdict, secret) = match self.folder.pins() {
+            Ok(pins) => lock(&self.desk).present(Instant::now(), &Now(pins, &self.in_use), presented),
+            Err(error) => (self.trouble(&error), None),
+        };
+        let verdict = match verdict {
+            Verdict::Pin(entry) => match self.pin(entry) {
+                Ok(()) => Verdict::Accepted(entry),
+                Err(error) => self.trouble(&error),
+            },
+            other => other,
+        };
+        match &verdict {
+            Verdict::Refused(Reason::Code, _) => {
+                self.tell(Event::WrongCode(from));
+                std::thread::sleep(WRONG_CODE_PAUSE);
+            }
+            Verdict::Refused(Reason::Trouble, _) => {}
+            Verdict::Refused(_, text) => self.tell(Event::Refused(from, text.clone())),
+            _ => {}
+        }
+        let (entry, secret) = match (verdict, secret) {
+            (Verdict::Wait(entry) | Verdict::Accepted(entry) | Verdict::Pin(entry), Some(secret)) => (entry, secret),
+            (Verdict::Refused(reason, text), _) => {
+                tls.write_all(&Message::Refused(reason, text).to_bytes())?;
+                return Ok(None);
+            }
+            _ => return Ok(None),
+        };
+        self.is_device(number, entry);
+        let answer = match self.until_decided(&mut tls, entry) {
+            Ok(State::TurnedDown) => {
+                let text = "it was turned down at the gateway".to_string();
+                tls.write_all(&Message::Refused(Reason::TurnedDown, text).to_bytes())?;
+                return Ok(None);
+            }
+            Ok(_) => session.prove(&secret, Role::Gateway, &request.to_bytes()),
+            Err(_) => return Ok(Some(entry)),
+        };
+        let kept = tls.write_all(&Message::Accepted(answer).to_bytes()).and_then(|()| {
+            tls.wait_until(Some(Instant::now() + KEEP_PATIENCE));
+            Message::read(&mut tls)
+        });
+        match kept {
+            Ok(Message::Kept) => {
+                lock(&self.desk).kept(entry);
+                Ok(None)
+            }
+            _ => Ok(Some(entry)),
+        }
+    }
+
+    /// Waits until a handshake may begin; not if others take all turns for too long.
+    fn may_begin(&self, number: u64, from: Option<IpAddr>) -> bool {
+        let until = Instant::now() + PATIENCE;
+        let admit = || lock(&self.doorman).admit(Instant::now(), from);
+        while let Err(wait) = admit() {
+            // It may have made room for another one.
+            let is_open = lock(&self.open).contains_key(&number);
+            if !is_open || self.stop.load(Ordering::SeqCst) || Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(wait.min(SLICE));
+        }
+        true
+    }
+
+    /// This connection has proven to be a device. An earlier one of the same device ends.
+    fn is_device(&self, number: u64, device: usize) {
+        let mut open = lock(&self.open);
+        open.retain(|key, open| {
+            let is_earlier = *key != number && open.device == Some(device);
+            if is_earlier {
+                let _ = open.tcp.shutdown(Shutdown::Both);
+            }
+            !is_earlier
+        });
+        if let Some(open) = open.get_mut(&number) {
+            lock(&self.doorman).let_in(open.from);
+            open.device = Some(device);
+        }
+    }
+
+    /// Waits until somebody has decided, or the device leaves.
+    fn until_decided(&self, tls: &mut WaitingTls, device: usize) -> io::Result<State> {
+        let mut has_told = false;
+        loop {
+            let state = lock(&self.desk).devices()[device].state;
+            if state != State::Waiting {
+                return Ok(state);
+            }
+            if !has_told {
+                tls.write_all(&Message::Waiting.to_bytes())?;
+                has_told = true;
+            }
+            tls.wait_until(Some(Instant::now() + SLICE));
+            match Message::read(tls) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => return Err(error),
+                // It has nothing to say now.
+                Ok(_) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    fn trouble(&self, error: &FolderError) -> Verdict {
+        self.tell(Event::Trouble(error.to_string()));
+        Verdict::Refused(
+            Reason::Trouble,
+            "the gateway cannot record its key now: see `flashmob join` there".to_string(),
+        )
+    }
+
+    /// Pins the key of a device that waits.
+    fn pin(&self, number: usize) -> Result<(), FolderError> {
+        let Some(device) = lock(&self.desk).devices().get(number).cloned() else { return Ok(()) };
+        if device.state != State::Waiting {
+            return Ok(());
+        }
+        let _alone = self.folder.lock()?;
+        let mut pins = self.folder.pins()?;
+        // Only the key that somebody saw.
+        let replaced = pins.iter().find(|(extent, _)| *extent == device.request.extent).map(|(_, key)| key);
+        let may_replace = replaced.is_some_and(|key| device.caution == Some(Caution::Replaces(key)));
+        pins.pin(device.request.extent, device.key, may_replace)?;
+        lock(&self.desk).pinned(number);
+        Ok(())
+    }
+}

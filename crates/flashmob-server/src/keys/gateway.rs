@@ -1,0 +1,120 @@
+//! What a gateway needs to link to its nodes. It follows what `flashmob key` changes in the folder meanwhile.
+
+use std::io;
+
+use super::folder::{Folder, FolderError, LINK_PURPOSE};
+use super::grant::Grant;
+use super::key::{PublicKey, SecretKey};
+use super::pins::{Pins, read_file};
+use crate::net::tls::{TlsEnd, TlsIdentity};
+use crate::store::ExtentId;
+
+/// The keys of a gateway.
+#[derive(Debug)]
+pub struct GatewayKeys {
+    folder: Folder,
+    /// The file with the nodes' keys, as it was read.
+    nodes_file: Vec<u8>,
+    /// The grant, to be sent first.
+    pub grant: Vec<u8>,
+    /// What it says.
+    pub granted: Grant,
+    /// The nodes' keys.
+    pub pins: Pins,
+    /// Its end of links.
+    pub end: TlsEnd,
+}
+
+impl Folder {
+    /// All that a gateway needs.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn load(&self) -> Result<GatewayKeys, FolderError> {
+        self.cluster()?;
+        let (grant, granted) = self.granted()?;
+        let key = SecretKey::load(&self.path("gateway.key"))?;
+        if granted.gateway != key.public() {
+            return Err(FolderError::Foreign(self.path("gateway.grant")));
+        }
+        let nodes_file = read_file(&self.path("nodes"))?;
+        let pins = Pins::parse(&self.path("nodes"), &nodes_file)?;
+        let known: Vec<PublicKey> = pins.iter().map(|(_, key)| key).collect();
+        let is_known = move |spki: &[u8]| PublicKey::from_spki(spki).is_some_and(|key| known.contains(&key));
+        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
+        let end = TlsEnd::client(&identity, LINK_PURPOSE, is_known).map_err(|e| FolderError::Io {
+            action: "use",
+            path: self.path("gateway.key"),
+            source: io::Error::other(e),
+        })?;
+        Ok(GatewayKeys { folder: self.clone(), nodes_file, grant, granted, pins, end })
+    }
+}
+
+impl GatewayKeys {
+    /// The extent that the other end of a link has proven to serve.
+    #[must_use]
+    pub fn extent_of(&self, spki: &[u8]) -> Option<ExtentId> {
+        self.pins.extent_of(PublicKey::from_spki(spki)?)
+    }
+
+    /// Reads the folder again if it has changed. Returns what was used before, if it has.
+    ///
+    /// # Errors
+    /// See [`FolderError`]: nothing is taken up. Between two files of a change they do not fit each other; that passes.
+    pub fn refresh(&mut self) -> Result<Option<GatewayKeys>, FolderError> {
+        let (grant, granted) = self.folder.granted()?;
+        if grant == self.grant && read_file(&self.folder.path("nodes"))? == self.nodes_file {
+            return Ok(None);
+        }
+        if granted.cluster != self.granted.cluster || granted.generation < self.granted.generation {
+            return Err(FolderError::NotLater(self.folder.path("gateway.grant")));
+        }
+        let now = self.folder.load()?;
+        Ok(Some(std::mem::replace(self, now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_taken_up_and_nothing_earlier_or_foreign() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, other) = (Folder::at(&dir.path().join("keys")), Folder::at(&dir.path().join("other")));
+        folder.create().unwrap();
+        other.create().unwrap();
+        let mut keys = folder.load().unwrap();
+        assert!(keys.refresh().unwrap().is_none());
+        let (extent, node) = (ExtentId([1; 16]), PublicKey([2; 32]));
+        folder.pins().unwrap().pin(extent, node, false).unwrap();
+        let before = keys.refresh().unwrap().unwrap();
+        assert_eq!((before.extent_of(&node.to_spki()), keys.extent_of(&node.to_spki())), (None, Some(extent)));
+        assert!(keys.refresh().unwrap().is_none());
+
+        let first = fs::read(folder.path("gateway.grant")).unwrap();
+        let first_key = fs::read(folder.path("gateway.key")).unwrap();
+        folder.rotate_gateway(None, None).unwrap();
+        let second = fs::read(folder.path("gateway.grant")).unwrap();
+        let second_key = fs::read(folder.path("gateway.key")).unwrap();
+        // In the middle of the change.
+        fs::write(folder.path("gateway.key"), first_key).unwrap();
+        assert!(matches!(keys.refresh(), Err(FolderError::Foreign(_))));
+        fs::write(folder.path("gateway.key"), second_key).unwrap();
+        assert_eq!(keys.refresh().unwrap().map(|before| before.granted.generation), Some(1));
+        assert_eq!(keys.granted.generation, 2);
+
+        for earlier in [first, fs::read(other.path("gateway.grant")).unwrap()] {
+            fs::write(folder.path("gateway.grant"), earlier).unwrap();
+            assert!(matches!(keys.refresh(), Err(FolderError::NotLater(_))));
+            assert_eq!(keys.granted.generation, 2);
+        }
+        fs::write(folder.path("gateway.grant"), second).unwrap();
+        fs::write(folder.path("nodes"), "damaged").unwrap();
+        assert!(matches!(keys.refresh(), Err(FolderError::Pins(_))));
+        assert_eq!(keys.pins.extent_of(node), Some(extent));
+    }
+}

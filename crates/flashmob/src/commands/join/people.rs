@@ -1,0 +1,134 @@
+//! Devices, as people see them, and as programs do.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+
+use flashmob_core::units::Bytes;
+use flashmob_server::config::{Config, NodeSource};
+use flashmob_server::keys::enroll::JoinPort;
+use flashmob_server::keys::enroll::desk::{Caution, Device, State};
+use flashmob_text::{Side, Table, harmless};
+use serde::Serialize;
+
+use super::desk::Session;
+use crate::commands::tell::Form;
+
+const WIDTH: usize = 140;
+
+/// The name that a device says it has.
+pub fn name(device: &Device) -> String {
+    match &device.request.name[..] {
+        "" => "a device".to_string(),
+        name => harmless(name),
+    }
+}
+
+/// Where gateways will reach it.
+fn address(device: &Device) -> String {
+    let of = |ip: IpAddr| SocketAddr::new(ip.to_canonical(), device.request.port).to_string();
+    device.address.map_or_else(String::new, of)
+}
+
+/// A device that has come.
+pub fn line(device: &Device) -> String {
+    let state = match device.state {
+        State::Waiting if device.needs_confirmation => format!("shows {}", device.digits),
+        State::Waiting => "is here".to_string(),
+        State::Pinned | State::Kept => "is enrolled".to_string(),
+        State::TurnedDown => "was turned down".to_string(),
+    };
+    format!("{} at {} {state}", name(device), address(device))
+}
+
+fn caution(device: &Device) -> &'static str {
+    match device.caution {
+        None => "",
+        Some(Caution::InUse) => "a volume has this extent, whose key was not known",
+        Some(Caution::Replaces(_)) => "replaces the key that is known",
+    }
+}
+
+/// The devices that somebody is to confirm.
+pub fn list(session: &Session<'_>, numbers: &[usize]) -> anyhow::Result<()> {
+    let devices = session.port.devices();
+    let mut table = Table::new(&[Side::Left, Side::Left, Side::Left, Side::Right, Side::Left, Side::Left]);
+    table.plain(["digits", "name", "address", "size", "extent", ""]);
+    for device in numbers.iter().filter_map(|&number| devices.get(number)) {
+        table.plain([
+            device.digits.clone(),
+            name(device),
+            address(device),
+            Bytes(device.request.size_bytes).to_string(),
+            device.request.extent.to_string(),
+            caution(device).to_string(),
+        ]);
+    }
+    table.lines(WIDTH, false).iter().try_for_each(|line| session.say(line))
+}
+
+/// What `--output json` writes at the end.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// The cluster's public key.
+    cluster: String,
+    nodes: Vec<NodeReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeReport {
+    name: String,
+    /// Where gateways reach it.
+    address: String,
+    extent: String,
+    size_bytes: u64,
+    /// Its public key.
+    key: String,
+    /// `enrolled`, `confirmed` (its key is pinned, and it does not know it), or `refused`.
+    state: &'static str,
+}
+
+/// What became of all devices, and what is to be done now.
+pub fn report(config: &Config, port: &JoinPort, output: Form) -> anyhow::Result<()> {
+    let devices = port.devices();
+    let mut out = std::io::stdout();
+    if output == Form::Json {
+        let nodes = devices.iter().map(of_device).collect();
+        writeln!(out, "{}", serde_json::to_string(&Report { cluster: port.cluster().to_string(), nodes })?)?;
+        return Ok(());
+    }
+    let enrolled: Vec<&Device> = devices.iter().filter(|device| device.state == State::Kept).collect();
+    for device in &enrolled {
+        writeln!(out, "{}: enrolled, extent {}", name(device), device.request.extent)?;
+    }
+    let is_named = |device: &&&Device| {
+        let mut nodes = config.volumes.iter().flat_map(|volume| &volume.nodes);
+        let place = address(device);
+        nodes.any(|node| {
+            node.extent == Some(device.request.extent)
+                || matches!(&node.source, NodeSource::Remote { address } if *address == place)
+        })
+    };
+    let unnamed: Vec<_> = enrolled.iter().filter(|device| !is_named(device)).collect();
+    if !unnamed.is_empty() {
+        writeln!(out, "a volume uses a node if the configuration names it:")?;
+    }
+    for device in unnamed {
+        writeln!(out, "[[volume.node]]\naddress = \"{}\"   # {}", address(device), name(device))?;
+    }
+    Ok(())
+}
+
+fn of_device(device: &Device) -> NodeReport {
+    NodeReport {
+        name: device.request.name.clone(),
+        address: address(device),
+        extent: device.request.extent.to_string(),
+        size_bytes: device.request.size_bytes,
+        key: device.key.to_string(),
+        state: match device.state {
+            State::Kept => "enrolled",
+            State::Pinned => "confirmed",
+            State::Waiting | State::TurnedDown => "refused",
+        },
+    }
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Shows that keys are replaced and revoked while clients read and write: the gateway's twice, a node's, and that of a node which is no longer trusted and is replaced; no request fails, and no byte is wrong.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/copies.sh"
+. "$TESTS/lib/keys.sh"
+need jq
+
+MIB=16
+NODE_SIZE=${MIB}MiB
+key=("$FLASHMOB" key)
+generation() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.keys.generation == $1"; }
+
+printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/gateway.toml"
+check 'key init' "${key[@]}" init "$DIR/gateway.toml"
+cluster=$("${key[@]}" show "$DIR/gateway.toml" --output json | jq -r .cluster)
+GATEWAY_LINES=('keys = "gateway.keys"')
+NODE_OPTIONS=(--cluster "$cluster")
+NODES=()
+for n in 0 1 2 3; do
+    NODES+=("node$n")
+    start_node "node$n" ${MIB}MiB
+    pin "node$n" >/dev/null
+done
+start_gateway 'layout = "mapped"' 'copies = 2' 'timeout = "120s"' 'evict_after = "20s"' 'reconnect_max = "500ms"'
+admin_address
+whole_again
+# Over the unix socket, which needs no certificate.
+URI=$UNIX_URI
+check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+start_load load --extents 4 --connections 2 --depth 8 --reads 50 --model "$DIR/model"
+served() { for extent in 0 1 2 3; do extent_served load $extent "$1"; done; }
+served 200
+
+cp -r "$DIR/gateway.keys" "$DIR/stolen.keys"
+for number in 2 3; do
+    next_phase load
+    check "the gateway gets a key of generation $number" "${key[@]}" rotate "$DIR/gateway.toml"
+    wait_for 10 'the gateway to use it' generation $number
+    served 200
+done
+pass 'clients go on, without a restart'
+check 'no copy has missed anything' copies '.evictions == 0 and .behind_chunks == 0'
+
+# Somebody has the first key, and is refused by all.
+sed -E 's/^keys = .*/keys = "stolen.keys"/; s|, "unix:[^"]*"||' "$DIR/gateway.toml" >"$DIR/stolen.toml"
+start stolen "$FLASHMOB" gateway "$DIR/stolen.toml"
+started stolen 'replaced or revoked'
+if log_has stolen 'linked'; then fail 'a stolen key is let in'; fi
+stop stolen
+pass 'the first key is void everywhere'
+
+# A node gets another key.
+next_phase load
+stop node1
+NODE_ARGS[node1]+=' --new-key'
+run_node node1
+NODE_ARGS[node1]=${NODE_ARGS[node1]% --new-key}
+check 'it is pinned in the place of the old one' pin node1 --replace
+wait_for 20 'node1 to be linked' is_linked node1
+served 200
+whole_again
+
+# A node that is not trusted any more: out at once, though its links work.
+next_phase load
+extent=$(sed -nE 's/^extent_id = "(.*)"/\1/p' "$DIR/node2.img.flashmob")
+not_linked() { ! is_linked node2; }
+check 'the key of a node is removed' "${key[@]}" unpin "$DIR/gateway.toml" "$extent"
+wait_for 10 'node2 to be out' not_linked
+served 200
+# shellcheck disable=SC2046 # two words
+check 'and trusted again' "${key[@]}" pin "$DIR/gateway.toml" $(shown_by node2)
+wait_for 20 'node2 to be linked' is_linked node2
+served 200
+whole_again
+
+# Files that cannot be used change nothing.
+next_phase load
+cp "$DIR/gateway.keys/nodes" "$DIR/kept"
+echo damaged >"$DIR/gateway.keys/nodes"
+started gateway 'the keys stay as they were: .*nodes is damaged'
+served 200
+cp "$DIR/kept" "$DIR/gateway.keys/nodes"
+check 'no link has ended for it' is_linked node1
+
+end_load load
+no_wrong_byte load
+expect_result load 'no request failed' '.errors == {} and .unanswered == 0 and .disconnects == 0'
+say "longest time without an answer, by phase: $(result load '[.phases[] | [.extents[].longest_gap_s] | max] | tostring') s"
+check 'what is there is what was written' is_all_there
