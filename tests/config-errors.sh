@@ -78,5 +78,22 @@ refused 'a new file without a size' 'size' "$FLASHMOB" node --data "$DIR/new.img
 start_node taken 1MiB
 refused 'an address in use' "${ADDR[taken]}" "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen "${ADDR[taken]}"
 refused 'an admin address in use' "${ADDR[taken]}.*--admin" "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen 127.0.0.1:0 --admin "${ADDR[taken]}"
+refused 'a node without keys that others can reach' 'without keys anyone who can reach 0.0.0.0:0 .*--enroll.*--insecure' \
+    "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen 0.0.0.0:0
 [ -z "$(find "$DIR" -maxdepth 1 -name 'n.img*')" ] || fail 'a refused node left a new extent behind'
 pass 'a refused node leaves no new extent behind'
+
+# Without keys nobody else is let in unasked; with --insecure, start and status say what that means.
+printf 'listen = "0.0.0.0:0"\nadmin = "127.0.0.1:0"\n[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "%s"\n' "${ADDR[taken]}" >"$DIR/open.toml"
+refused 'a gateway without keys that others can reach' 'without keys anyone who can reach 0.0.0.0:0 .*key init.*--insecure' "$FLASHMOB" gateway "$DIR/open.toml"
+start open "$FLASHMOB" gateway "$DIR/open.toml" --insecure
+started open 'insecure: anyone who can reach 0.0.0.0:[0-9]+ can read and write every volume'
+started open 'admin.*127\.0\.0\.1:[0-9]+'
+admin=$(sed -nE 's|.*admin.*(127\.0\.0\.1:[0-9]+).*|\1|p' "$DIR/open.log" | head -n 1)
+check 'its status says so' bash -c "'$FLASHMOB' status $admin | grep -q 'insecure: anyone who can reach 0.0.0.0'"
+stop open
+start open "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen 0.0.0.0:0 --admin 127.0.0.1:0 --insecure --announce off
+started open 'insecure: anyone who can reach 0.0.0.0:[0-9]+ can read and write the whole extent'
+started open 'admin.*127\.0\.0\.1:[0-9]+'
+admin=$(sed -nE 's|.*admin.*(127\.0\.0\.1:[0-9]+).*|\1|p' "$DIR/open.log" | head -n 1)
+check 'so does a node'"'"'s' bash -c "'$FLASHMOB' status $admin | grep -q 'insecure: anyone who can reach 0.0.0.0'"

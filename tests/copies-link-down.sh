@@ -38,7 +38,7 @@ for i in 0 1 2 3; do
     in_net "$node" sh -c "ip addr add $HOST.$((i + 1))/24 dev eth0 && ip link set lo up && ip link set eth0 up"
     plug "$node"
     ADDR[$node]=$HOST.$((i + 1)):7411
-    start "$node" ip netns exec "$NET-$node" "$FLASHMOB" node --data "$DIR/$node.img" --size 32MiB --listen "${ADDR[$node]}"
+    start "$node" ip netns exec "$NET-$node" "$FLASHMOB" node --data "$DIR/$node.img" --insecure --size 32MiB --listen "${ADDR[$node]}"
     started "$node" 'ready'
 done
 

@@ -19,7 +19,7 @@ for i in $(seq 1 9); do
     ip netns exec "$NET-$i" sh -c "ip addr add 198.51.100.$i/24 dev eth0 && ip link set lo up && ip link set eth0 up"
 done
 for i in $(seq 1 $COUNT); do
-    start "node$i" ip netns exec "$NET-$i" "$FLASHMOB" node --data "$DIR/node$i.img" --size 1MiB --listen 0.0.0.0:7411 --name "tab$i" --memory 16MiB
+    start "node$i" ip netns exec "$NET-$i" "$FLASHMOB" node --data "$DIR/node$i.img" --insecure --size 1MiB --listen 0.0.0.0:7411 --name "tab$i" --memory 16MiB
 done
 for i in $(seq 1 $COUNT); do started "node$i" 'announced by multicast DNS'; done
 

@@ -32,7 +32,7 @@ done
 serve() {
     local i=$1
     shift
-    start "node$i" ip netns exec "$NET-$i" "$FLASHMOB" node --data "$DIR/node$i.img" --size 1MiB --listen 0.0.0.0:7411 --name "tab$i" --memory 16MiB "$@"
+    start "node$i" ip netns exec "$NET-$i" "$FLASHMOB" node --data "$DIR/node$i.img" --insecure --size 1MiB --listen 0.0.0.0:7411 --name "tab$i" --memory 16MiB "$@"
 }
 
 # move NUMBER HOST: gives the device another address.

@@ -147,6 +147,16 @@ finish token 60
 check 'a token asks nobody' [ "$STATUS-$(pins)" = 0-5 ]
 check 'and goes with its command' [ ! -e "$DIR/token" ]
 for node in node3 node4; do address_of "$node"; done
+# The unit of systemd, with its drop-in (Debian: systemd).
+if command -v systemd-analyze >/dev/null; then
+    mkdir -p "$DIR/units/flashmob-node@a.service.d"
+    cp "$ROOT/packaging/systemd/token.conf" "$DIR/units/flashmob-node@a.service.d/"
+    # Its user and its program are not there.
+    sed "s|/usr/local/bin/flashmob|$FLASHMOB|; /^User=/d; /^Group=/d" "$ROOT/packaging/systemd/flashmob-node@.service" >"$DIR/units/flashmob-node@.service"
+    ln -s flashmob-node@.service "$DIR/units/flashmob-node@a.service"
+    SYSTEMD_UNIT_PATH=$DIR/units: systemd-analyze verify "$DIR/units/flashmob-node@a.service" >"$DIR/verified" 2>&1 || true
+    check 'systemd knows what the unit says' bash -c "cat '$DIR/verified'; ! grep -E 'token.conf:|Unknown (key|lvalue)' '$DIR/verified'"
+fi
 # A token of another cluster: its link names that one's key.
 cp "$DIR/gateway.toml" "$DIR/other.toml"
 sed -i '/^keys/d' "$DIR/other.toml"

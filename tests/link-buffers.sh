@@ -49,7 +49,7 @@ export FLASHMOB
 
 in_lab() {
     (cd "$DIR" && timeout 60 "$FLASHMOB" -q lab run --nodes 1 --no-gateway --air wan,rate=100Mbit,delay=16ms \
-        --node-command "exec '$FLASHMOB' node --data /dev/shm/extent.img --size 64MiB --listen \$ADDRESS:7411 --admin \$ADDRESS:7412 --congestion reno" \
+        --node-command "exec '$FLASHMOB' node --insecure --data /dev/shm/extent.img --size 64MiB --listen \$ADDRESS:7411 --admin \$ADDRESS:7412 --congestion reno" \
         -- bash "$DIR/inside.sh" >"$DIR/lab.out" 2>"$DIR/lab.log")
 }
 # link NAME FILTER: of the gateway's link.

@@ -3,7 +3,7 @@
 flashmob_port() { [ -n "$AIR" ] && echo 10800 || echo $((20800 + $1)); }
 flashmob_node() {
     local size=$((SIZE_MIB * 2 / NODES * 2 + 8))
-    "$FLASHMOB" -q node --data "$DIR/node$1.img" --size "${size}MiB" --listen "${ADDRESS:?}:$(flashmob_port "$1")" >>"$DIR/node$1.log" 2>&1 &
+    "$FLASHMOB" -q node --insecure --data "$DIR/node$1.img" --size "${size}MiB" --listen "${ADDRESS:?}:$(flashmob_port "$1")" >>"$DIR/node$1.log" 2>&1 &
     echo $! >"$DIR/flashmob$1.pid"
     wait $!
 }

@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod capture;
 pub mod config;
 pub mod doctor;
+pub mod enroll;
 pub mod gateway_frames;
 pub mod gateway_node;
 pub mod heard;
@@ -31,7 +32,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -44,6 +45,7 @@ pub const TARGETS: [Target; 22] = [
     ("air_profile", air_profile::run),
     ("capture", capture::run),
     ("doctor_undo", doctor::undo),
+    ("enroll", enroll::run),
     ("heard", heard::run),
     ("iperf3", iperf3::run),
     ("keys", keys::run),

@@ -33,6 +33,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "air_profile" => airs(),
         "capture" => crate::capture::seeds(),
         "doctor_undo" => crate::doctor::seeds(),
+        "enroll" => crate::enroll::seeds(),
         "heard" => crate::heard::seeds(),
         "iperf3" => iperf3(),
         "keys" => crate::keys::seeds(),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ExtentId, VolumeConfig};
 use crate::store::extent_id::unique_id;
+use crate::store::identity::STATE_DIR_DEFAULT;
 use crate::store::put_file;
 
 /// The end of the file's name.
@@ -63,16 +64,24 @@ struct Remembered {
     id: ExtentId,
 }
 
-/// The extents of a configuration's volumes, as far as they are known.
+/// The extents of a configuration's volumes, as far as they are known, for other processes than their gateway: that one may be a service, and keep its
+/// file in systemd's state directory.
 pub fn extents_in_use(config: &Config, config_path: &Path) -> anyhow::Result<HashSet<ExtentId>> {
-    let known = ExtentMemory::load(config, config_path, false)?.extent_ids();
-    Ok(known.into_iter().flatten().map(ExtentId).collect())
+    let mut known = HashSet::new();
+    for path in [state_path(config_path, SUFFIX), path_in(config_path, Some(STATE_DIR_DEFAULT.into()), SUFFIX)] {
+        let memory = ExtentMemory::load_from(config, path, false)?;
+        known.extend(memory.extent_ids().into_iter().flatten().map(ExtentId));
+    }
+    Ok(known)
 }
 
 impl ExtentMemory {
     /// Loads the file for the configuration at `config_path`; empty if `forget` is set.
     pub fn load(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<ExtentMemory> {
-        let path = state_path(config_path, SUFFIX);
+        ExtentMemory::load_from(config, state_path(config_path, SUFFIX), forget)
+    }
+
+    fn load_from(config: &Config, path: PathBuf, forget: bool) -> anyhow::Result<ExtentMemory> {
         let document = match std::fs::read_to_string(&path) {
             Ok(text) if !forget => toml::from_str(&text).with_context(|| {
                 let path = path.display();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus, ScrubStatus};
 
 use super::server::GatewayServer;
+use crate::net::ListenAddr;
 use crate::status::report::{
     ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
     TraceCounters, VolumeReport, stage_reports,
@@ -30,7 +31,7 @@ impl GatewayServer {
             })
             .collect();
         Report {
-            warnings: volumes.iter().flat_map(warnings).collect(),
+            warnings: self.open_at().into_iter().chain(volumes.iter().flat_map(warnings)).collect(),
             gateway: Some(GatewayReport {
                 clients: status.clients,
                 in_hand: status.in_hand,
@@ -45,6 +46,18 @@ impl GatewayServer {
             }),
             ..Report::new(self.clock.uptime(), status.memory_bytes, stage_reports(self.gateway.stages()))
         }
+    }
+
+    /// Where anyone is let in, if the cluster has no keys.
+    fn open_at(&self) -> Vec<String> {
+        let addrs = self.local_addrs().unwrap_or_default();
+        let is_open = |addr: &ListenAddr| self.links.keys().is_none() && addr.is_for_others();
+        let warning = |addr| {
+            format!(
+                "insecure: anyone who can reach {addr} can read and write every volume; `flashmob key init` gives the cluster keys"
+            )
+        };
+        addrs.into_iter().filter(is_open).map(warning).collect()
     }
 
     pub(super) fn trace_report(&self) -> TraceReport {

@@ -21,6 +21,14 @@ pub enum ListenAddr {
     Unix(PathBuf),
 }
 
+impl ListenAddr {
+    /// Whether other machines may reach it.
+    #[must_use]
+    pub fn is_for_others(&self) -> bool {
+        matches!(self, ListenAddr::Tcp(addr) if !addr.ip().to_canonical().is_loopback())
+    }
+}
+
 impl fmt::Display for ListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,6 +17,10 @@ impl NodeServer {
         let identity = self.extent.identity();
         let store = &self.options.extent.store;
         let mut warnings = Vec::new();
+        let open_at = self.local_addr().ok().filter(|addr| self.extent.keys().is_none() && addr.is_for_others());
+        warnings.extend(open_at.map(|addr| {
+            format!("insecure: anyone who can reach {addr} can read and write the whole extent; `flashmob key init` gives the cluster keys")
+        }));
         if store.no_io {
             warnings.push("no-I/O mode: nothing is read or written; reads do not return real data".to_string());
         }

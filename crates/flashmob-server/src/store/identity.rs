@@ -188,6 +188,13 @@ pub fn sidecar_path(data: &Path, state_dir: Option<&Path>) -> PathBuf {
     path
 }
 
+/// Whether the sidecar at `path` names a cluster with keys; not if it is missing or cannot be used.
+#[must_use]
+pub fn names_cluster(path: &Path) -> bool {
+    let text = read_bounded(path, SIDECAR_BYTES_MAX).ok();
+    text.and_then(|text| Identity::parse(path, &text).ok()).is_some_and(|identity| identity.cluster().is_some())
+}
+
 impl Identity {
     /// Reads the sidecar at `path` for an extent of `size_bytes`, or makes one with a new extent id if there is none.
     pub fn load_or_create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use flashmob_server::admin;
 use flashmob_server::admin::http::Hosts;
-use flashmob_server::config::{Config, NodeSource};
+use flashmob_server::config::{Config, Listen, NodeSource};
 use flashmob_server::discovery::follow::{self, Follower};
 use flashmob_server::gateway::{GatewayServer, Start};
 use flashmob_server::net::ListenAddr;
@@ -36,6 +36,9 @@ pub struct GatewayArgs {
     /// if the gateway there is stopped for good, and this is its last map: a copy from before lacks changes.
     #[arg(long)]
     take_over: bool,
+    /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume.
+    #[arg(long)]
+    insecure: bool,
     /// Check the configuration, print it with every default, and exit.
     #[arg(long)]
     check: bool,
@@ -65,6 +68,16 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         args.config.display(),
         beside.file_name().unwrap_or_default().to_string_lossy()
     );
+    let is_open = |listen: &&Listen| matches!(listen, Listen::Tcp(addr) if ListenAddr::Tcp(*addr).is_for_others());
+    if let Some(Listen::Tcp(addr)) =
+        config.listen.iter().filter(|_| config.keys.is_none() && !args.insecure).find(is_open)
+    {
+        bail_value!(
+            "without keys anyone who can reach {addr} could read and write every volume: give the cluster keys (flashmob key init {}), or use a network \
+             that you trust and --insecure",
+            args.config.display()
+        );
+    }
     let mut server =
         GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
     let admin = args.admin.or(config.admin);
@@ -82,7 +95,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             ListenAddr::Tcp(addr) => {
                 if !addr.ip().is_loopback() {
                     log::warn!(
-                        "anyone who can reach {addr} can read and write every volume: give the cluster keys (flashmob key init), or use a network you trust"
+                        "insecure: anyone who can reach {addr} can read and write every volume; flashmob key init gives the cluster keys"
                     );
                 }
                 log::info!("listening on nbd://{addr}");

@@ -19,8 +19,9 @@ use flashmob_server::admin::http::Hosts;
 use flashmob_server::android;
 use flashmob_server::discovery::announcer::{Announcer, device_name};
 use flashmob_server::keys::PublicKey;
-use flashmob_server::net::Sizing;
+use flashmob_server::net::{ListenAddr, Sizing};
 use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
+use flashmob_server::store::identity::{names_cluster, sidecar_path};
 use flashmob_server::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 
 /// Serve a file or partition of this device to gateways.
@@ -30,11 +31,12 @@ use flashmob_server::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flashmob node --data extent.bin --size 10GiB --listen 192.168.1.11:7411
+  flashmob node --data extent.bin --size 10GiB --listen 0.0.0.0:7411 --enroll 192.168.1.10:7413
+                                                # asks for the code that 'flashmob join' shows at the gateway
   flashmob node --data /dev/mmcblk0p3 --threads 8
-  flashmob node --data extent.bin --listen 0.0.0.0:7411 --name nexus7-a
+  flashmob node --data extent.bin --listen 0.0.0.0:7411 --insecure --name nexus7-a
                                                 # 'flashmob discover' lists it, by multicast DNS
-  flashmob node --data extent.bin --listen 0.0.0.0:7411 --join 192.168.1.10:7410
+  flashmob node --data extent.bin --listen 0.0.0.0:7411 --insecure --join 192.168.1.10:7410
                                                 # also where multicast is blocked
   flashmob node --data extent.bin --no-io       # to measure the network alone
   flashmob node --data extent.bin --size 10GB --model nexus7-emmc
@@ -46,7 +48,7 @@ pub struct NodeArgs {
     /// Size of the extent, such as 10GiB; required if the file does not exist.
     #[arg(long, value_parser = super::size)]
     size: Option<u64>,
-    /// Address and port for gateways. Without --cluster anyone who can reach it can read and write all data.
+    /// Address and port for gateways. One that others can reach requires keys (--enroll), or --insecure.
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address, default_value = "127.0.0.1:7411")]
     listen: SocketAddr,
     /// Threads for reads and writes that the page cache cannot serve.
@@ -113,6 +115,9 @@ pub struct NodeArgs {
     /// Replace the key of this node, which was lost or stolen; give the option once. Pin the new key at the gateway with --replace.
     #[arg(long)]
     new_key: bool,
+    /// Listen without keys at an address that others can reach: anyone who can reach it can read and write all data.
+    #[arg(long)]
+    insecure: bool,
     #[command(flatten)]
     joining: joining::JoiningArgs,
     #[command(flatten)]
@@ -161,6 +166,14 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     };
     let name = device_name(args.finding.name());
     let enroll = args.joining.enrollment(args.cluster.is_some(), args.listen.port(), name);
+    let sidecar = sidecar_path(&store.path, args.state_dir.as_deref());
+    let has_keys = enroll.is_some() || args.cluster.is_some() || names_cluster(&sidecar);
+    ensure_value!(
+        has_keys || args.insecure || !ListenAddr::Tcp(args.listen).is_for_others(),
+        "without keys anyone who can reach {} could read and write the whole extent: enroll this node in a cluster with keys (--enroll, with \
+         `flashmob join` at the gateway), or use a network that you trust and --insecure",
+        args.listen
+    );
     let extent = ExtentConfig {
         store,
         state_dir: args.state_dir,
@@ -210,11 +223,11 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
 }
 
 fn warn_if_open(listen: SocketAddr) {
-    if listen.ip().is_loopback() {
+    if !ListenAddr::Tcp(listen).is_for_others() {
         log::info!("only this machine can connect; use --listen ADDR:PORT to accept others");
     } else {
         log::warn!(
-            "anyone who can reach {listen} can read and write the whole extent: give the cluster keys (flashmob key init), or use a network you trust"
+            "insecure: anyone who can reach {listen} can read and write the whole extent; flashmob key init gives the cluster keys"
         );
     }
 }

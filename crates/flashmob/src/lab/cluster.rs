@@ -164,6 +164,8 @@ impl<'lab> Cluster<'lab> {
             }
             None => args.push("--no-io".to_string()),
         }
+        // Nobody else is in its network.
+        args.push("--insecure".to_string());
         of_this_binary(&args)
     }
 

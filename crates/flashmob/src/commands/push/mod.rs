@@ -33,7 +33,7 @@ Examples:
   flashmob push list
   flashmob push node --size 2GiB                         # until Ctrl-C; prints the address for cluster.toml
   flashmob push --all node --size 2GiB --background      # on every device; ends with: flashmob push --all stop
-  flashmob push node --listen 0.0.0.0:7411 -- --threads 8   # also over Wi-Fi; with options of 'flashmob node'
+  flashmob push node --listen 0.0.0.0:7411 -- --insecure    # also over Wi-Fi; with options of 'flashmob node'
   flashmob push bench disk --preset p1 --scale 0.1 --save tablet.json
   flashmob push reproduce --quick                        # what a phone can measure of the papers, as one page; see --help there
   flashmob push --serial 0a1b2c3d run -- doctor --data /data/local/tmp

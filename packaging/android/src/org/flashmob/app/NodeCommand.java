@@ -21,7 +21,8 @@ final class NodeCommand {
                 binary.getPath(), "node",
                 "--data", data.getPath(),
                 "--size", Long.toString(sizeBytes),
-                "--listen", "0.0.0.0:" + listenPort,
+                // The app has no keys yet.
+                "--listen", "0.0.0.0:" + listenPort, "--insecure",
                 "--admin", "127.0.0.1:" + adminPort,
                 "--device-state", deviceState.getPath()));
         String plain = plainName(name);

@@ -15,7 +15,7 @@ public class NodeCommandTest {
 
     @Test
     public void allOfItInTheOrderOfTheContract() {
-        assertEquals(Arrays.asList("/lib/libflashmob.so", "node", "--data", "/files/extent.bin", "--size", "8589934592", "--listen", "0.0.0.0:7411",
+        assertEquals(Arrays.asList("/lib/libflashmob.so", "node", "--data", "/files/extent.bin", "--size", "8589934592", "--listen", "0.0.0.0:7411", "--insecure",
                 "--admin", "127.0.0.1:7412", "--device-state", "/files/device-state.json", "--name=Nexus 7", "--join", "192.168.1.5:10810"),
                 command("Nexus 7", "192.168.1.5:10810"));
     }
