@@ -41,7 +41,8 @@ for number in 2 3; do
     served 200
 done
 pass 'clients go on, without a restart'
-check 'no copy has missed anything' copies '.evictions == 0 and .behind_chunks == 0'
+check 'no copy has missed anything' copies '.evictions == 0'
+whole_again
 
 # Somebody has the first key, and is refused by all.
 sed -E 's/^keys = .*/keys = "stolen.keys"/; s|, "unix:[^"]*"||' "$DIR/gateway.toml" >"$DIR/stolen.toml"
@@ -77,12 +78,15 @@ whole_again
 
 # Files that cannot be used change nothing.
 next_phase load
-cp "$DIR/gateway.keys/nodes" "$DIR/kept"
-echo damaged >"$DIR/gateway.keys/nodes"
+breaks() { curl -sf "http://$ADMIN/status" | jq '[.gateway.volumes[0].nodes[].links[].counters.breaks] | add'; }
+before=$(breaks)
+cp "$DIR/gateway.keys/nodes" "$DIR/gateway.keys/kept"
+: >"$DIR/gateway.keys/nodes"
 started gateway 'the keys stay as they were: .*nodes is damaged'
 served 200
-cp "$DIR/kept" "$DIR/gateway.keys/nodes"
-check 'no link has ended for it' is_linked node1
+mv "$DIR/gateway.keys/kept" "$DIR/gateway.keys/nodes"
+served 200
+check 'no link has ended for it' [ "$(breaks)" = "$before" ]
 
 end_load load
 no_wrong_byte load

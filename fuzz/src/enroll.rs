@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flashmob_server::keys::PublicKey;
 use flashmob_server::keys::enroll::desk::{Known, Presented, State, Terms, Verdict};
 use flashmob_server::keys::enroll::message::{MESSAGE_BYTES_MAX, Message, Reason, Request};
-use flashmob_server::keys::enroll::proof::{PROOF_BYTES, Role, Session};
+use flashmob_server::keys::enroll::proof::{COMMITMENT_BYTES, NONCE_BYTES, PROOF_BYTES, Role, Session};
 use flashmob_server::keys::enroll::{Desk, Invitation, Secret};
 use flashmob_server::store::ExtentId;
 
@@ -90,14 +90,20 @@ fn desk(bytes: &[u8]) {
             gateway: key(254),
             cluster: key(255),
         };
-        let request = Request { extent: ExtentId([byte; 16]), size_bytes: 1, port: 1, name: String::new() };
+        let request = Request {
+            nonce: [0; NONCE_BYTES],
+            extent: ExtentId([byte; 16]),
+            size_bytes: 1,
+            port: 1,
+            name: String::new(),
+        };
         let is_right = number % 4 == 0;
         let mut proof = [0; PROOF_BYTES];
         proof[..made_up.len()].copy_from_slice(made_up);
         if is_right {
             proof = session.prove(&secret, Role::Device, &request.to_bytes());
         }
-        let it = Presented { request: &request, proof: &proof, session: &session, address: None };
+        let it = Presented { request: &request, proof: &proof, session: &session, address: None, digits: "" };
         let before = desk.devices().len();
         let (verdict, found) = desk.present(*EARLIER, &Nobody, it);
         assert_eq!(found.is_some(), is_right);
@@ -119,13 +125,19 @@ fn desk(bytes: &[u8]) {
 #[must_use]
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let of = |kind: u8, bytes: &[u8]| [&[kind][..], bytes].concat();
-    let request = Request { extent: ExtentId([1; 16]), size_bytes: 1 << 30, port: 7411, name: "nexus7-a".into() };
+    let request = Request {
+        nonce: [6; NONCE_BYTES],
+        extent: ExtentId([1; 16]),
+        size_bytes: 1 << 30,
+        port: 7411,
+        name: "nexus7-a".into(),
+    };
     let link = "flashmob://join/192.168.1.10:7413#BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc.AAECAwQFBgcICQoLDA0ODw";
     let devices: Vec<u8> = [4u8, 5, 4, 8, 12, 0].iter().flat_map(|&n| [&[n][..], &[n; PROOF_BYTES]].concat()).collect();
     vec![
-        ("offer", of(0, &Message::Offer(vec![3; 145]).to_bytes())),
+        ("offer", of(0, &Message::Offer(vec![3; 145], [4; COMMITMENT_BYTES]).to_bytes())),
         ("request", of(0, &Message::Request(request, [2; PROOF_BYTES]).to_bytes())),
-        ("waiting", of(0, &Message::Waiting.to_bytes())),
+        ("waiting", of(0, &Message::Waiting([7; NONCE_BYTES]).to_bytes())),
         ("accepted", of(0, &Message::Accepted([2; PROOF_BYTES]).to_bytes())),
         ("refused", of(0, &Message::Refused(Reason::Used, "\u{1b}[2Jused".into()).to_bytes())),
         ("kept", of(0, &Message::Kept.to_bytes())),

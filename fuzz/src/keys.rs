@@ -62,7 +62,7 @@ fn pins(bytes: &[u8]) {
             return;
         }
     };
-    let mut text = String::new();
+    let mut text = "# Keys of nodes\n".to_string();
     for (extent, key) in pins.iter() {
         assert_eq!(pins.extent_of(key), Some(extent), "one key, one extent");
         text += &format!("[[node]]\nextent = \"{extent}\"\nkey = \"{key}\"\n");

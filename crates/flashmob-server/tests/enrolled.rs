@@ -17,7 +17,7 @@ use flashmob_server::keys::enroll::message::{Message, Reason, Request};
 use flashmob_server::keys::enroll::proof::{DIGITS_EXPORT, PROOF_EXPORT, Role, Session};
 use flashmob_server::keys::enroll::serve::{CONNECTIONS_MAX, Event};
 use flashmob_server::keys::enroll::{Applicant, ApplyError, ENROLL_PURPOSE, Invitation, JoinPort, Secret};
-use flashmob_server::keys::{Folder, PublicKey, SecretKey};
+use flashmob_server::keys::{Folder, Grant, PublicKey, SecretKey};
 use flashmob_server::net::tls::{TlsEnd, TlsIdentity, WaitingTls};
 use flashmob_server::node::Enrollment;
 use flashmob_server::store::ExtentId;
@@ -98,17 +98,30 @@ struct Device {
 
 impl Device {
     fn new(byte: u8) -> Device {
-        let request =
-            Request { extent: ExtentId([byte; 16]), size_bytes: 1 << 20, port: 7411, name: format!("d{byte}") };
+        let request = Request {
+            nonce: [0; 16],
+            extent: ExtentId([byte; 16]),
+            size_bytes: 1 << 20,
+            port: 7411,
+            name: format!("d{byte}"),
+        };
         Device { key: SecretKey::draw().expect("a key"), request }
     }
 
-    /// One attempt. With what it kept.
+    /// Attempts until somebody says yes or no, as a busy machine may break one. With what it kept.
     fn come(&self, invitation: &Invitation) -> (Result<PublicKey, ApplyError>, Option<PublicKey>) {
+        until("an answer", || match self.come_once(invitation) {
+            (Err(ApplyError::Broken(..)), None) => None,
+            answered => Some(answered),
+        })
+    }
+
+    /// One attempt. With what it kept.
+    fn come_once(&self, invitation: &Invitation) -> (Result<PublicKey, ApplyError>, Option<PublicKey>) {
         let mut kept = None;
         let applicant = Applicant { key: &self.key, request: self.request.clone(), cluster: None };
-        let mut keep = |cluster| {
-            kept = Some(cluster);
+        let mut keep = |grant: &Grant| {
+            kept = Some(grant.cluster);
             Ok(())
         };
         (attempt(invitation, &applicant, &mut keep), kept)
@@ -131,7 +144,8 @@ fn who_has_the_code_gets_in_after_somebody_has_said_yes() {
     std::thread::scope(|scope| {
         let came = scope.spawn(|| first.come(&invitation));
         let device = until("it comes", || desk.port.devices().pop());
-        assert_eq!((device.request, device.state), (first.request.clone(), State::Waiting));
+        let sent = Request { nonce: device.request.nonce, ..first.request.clone() };
+        assert_eq!((device.request, device.state), (sent, State::Waiting));
         assert_eq!(second.refusal(&invitation).0, Reason::Used);
         assert!(desk.pinned().is_empty(), "nobody has said yes");
         desk.confirm(1);
@@ -230,7 +244,7 @@ fn a_device_whose_connection_breaks_comes_again_with_the_same_code() {
     let (relay, connections) = cutting_relay(desk.port.address());
     let through = Invitation { address: relay.to_string(), ..invitation.clone() };
     std::thread::scope(|scope| {
-        let came = scope.spawn(|| device.come(&through));
+        let came = scope.spawn(|| device.come_once(&through));
         until("it waits", || desk.port.devices().pop());
         connections.lock().expect("connections").drain(..).for_each(|stream| {
             let _ = stream.shutdown(Shutdown::Both);
@@ -252,9 +266,8 @@ fn silent_connections_keep_no_device_out() {
     let invitation = desk.invitation(&desk.issue(1, false));
     let silent: Vec<TcpStream> =
         (0..CONNECTIONS_MAX + 20).map(|_| TcpStream::connect(desk.port.address()).expect("a connection")).collect();
-    // One attempt may be the one that makes room for another.
     let device = Device::new(1);
-    until("it is enrolled", || device.come(&invitation).0.ok());
+    device.come(&invitation).0.expect("enrolled");
     drop(silent);
 }
 
@@ -330,7 +343,7 @@ fn a_changed_byte_enrols_nobody() {
             let address = relay_each(desk.port.address(), move |near, far| Some(flip).pass(near, far));
             let invitation = Invitation { address: address.to_string(), ..desk.invitation(&code) };
             std::thread::spawn(move || {
-                let (outcome, kept) = Device::new(number as u8).come(&invitation);
+                let (outcome, kept) = Device::new(number as u8).come_once(&invitation);
                 // The version in a record's header means nothing, and may be anything (RFC 8446, 5.1).
                 assert!(kept.is_none_or(|kept| kept == cluster), "{flip:?}");
                 assert_eq!(outcome.is_ok(), kept.is_some(), "{flip:?}");
@@ -380,7 +393,7 @@ fn who_is_in_between_gets_nothing() {
         near.write_all(&offer.to_bytes()).expect("sent");
         assert!(Message::read(near).is_err(), "the device says nothing");
     });
-    match device.come(&Invitation { address: address.to_string(), ..desk.invitation(&code) }) {
+    match device.come_once(&Invitation { address: address.to_string(), ..desk.invitation(&code) }) {
         (Err(ApplyError::Impostor(_, why)), None) => assert!(why.contains("in between"), "{why}"),
         outcome => panic!("{outcome:?}"),
     }
@@ -390,8 +403,8 @@ fn who_is_in_between_gets_nothing() {
     for is_guessed in [true, false] {
         let (address, thread) = in_between(desk.port.address(), move |near, far, own| {
             let cluster = SecretKey::draw().expect("a key");
-            let grant = flashmob_server::keys::Grant::sign(&cluster, own.public(), 1);
-            near.write_all(&Message::Offer(grant).to_bytes()).expect("sent");
+            let grant = Grant::sign(&cluster, own.public(), 1);
+            near.write_all(&Message::Offer(grant, [0; 32]).to_bytes()).expect("sent");
             let Ok(Message::Request(request, proof)) = Message::read(near) else { panic!("no request") };
             let _offer = Message::read(far).expect("an offer");
             far.write_all(&Message::Request(request.clone(), proof).to_bytes()).expect("sent");
@@ -406,7 +419,7 @@ fn who_is_in_between_gets_nothing() {
             let made_up = if is_guessed { guessed } else { proof };
             near.write_all(&Message::Accepted(made_up).to_bytes()).expect("sent");
         });
-        match device.come(&Invitation { address: address.to_string(), ..desk.invitation(&code) }) {
+        match device.come_once(&Invitation { address: address.to_string(), ..desk.invitation(&code) }) {
             (Err(ApplyError::Impostor(_, why)), None) => assert!(why.contains("does not know the code"), "{why}"),
             outcome => panic!("{outcome:?}"),
         }

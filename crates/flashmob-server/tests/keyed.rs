@@ -222,7 +222,7 @@ fn a_running_gateway_takes_up_pins_and_keys() {
     // Without a restart, and without a wait for the next attempt on a refused node.
     assert!(write(&gateway, b"1st!"));
     let generation = || node.reporter.ask().and_then(|report| report.node?.keys).map(|keys| keys.generation);
-    assert_eq!(generation(), Some(1));
+    until("the node has seen it", || (generation() == Some(1)).then_some(()));
     keyed.folder().rotate_gateway(None, None).expect("another key");
     until("the node has seen it", || (generation() == Some(2)).then_some(()));
     assert_eq!(read(&gateway, 4).as_deref(), Some(&b"1st!"[..]));

@@ -100,6 +100,13 @@ impl Gateway {
         }
     }
 
+    /// What kept links away may be over: those that wait for their next attempt begin it.
+    pub fn retry_links(&mut self, now: Time) {
+        for index in 0..self.links.len() {
+            self.try_link(now, LinkId(index));
+        }
+    }
+
     /// Probes a ready link, if its node knows such frames.
     pub(super) fn ask_link(&mut self, now: Time, id: LinkId, patience: Duration) {
         let link = &mut self.links[id];

@@ -23,6 +23,40 @@ const PAUSE_MAX: Duration = JOIN_EVERY;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target(String);
 
+/// An argument that may be a link of `flashmob join`, whose secret has no place among arguments and in what is printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Without a secret.
+    Open(Target),
+    /// It had one, which is forgotten.
+    HadSecret,
+}
+
+impl FromStr for Place {
+    type Err = BadTarget;
+
+    /// Never fails where there may be a secret: the error would be shown with it.
+    fn from_str(text: &str) -> Result<Place, BadTarget> {
+        if text.contains('#') { Ok(Place::HadSecret) } else { text.parse().map(Place::Open) }
+    }
+}
+
+impl Place {
+    /// The target.
+    ///
+    /// # Errors
+    /// There was a secret: what to do with it.
+    pub fn target(self) -> Result<Target, &'static str> {
+        match self {
+            Place::Open(target) => Ok(target),
+            Place::HadSecret => Err(
+                "a link with a secret has no place among arguments, where other users see it: get another code from 'flashmob join', and put the \
+                 link into a file for --token-file",
+            ),
+        }
+    }
+}
+
 /// Not `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -110,6 +144,18 @@ mod tests {
         for bad in ["", "192.168.1.10", "192.168.1.10:0", "http://x:1", "fd00::1:7410", "[fd00::1]", "a b:1"] {
             assert!(bad.parse::<Target>().unwrap_err().to_string().contains("HOST:PORT"), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_no_error_that_shows_it() {
+        assert!(matches!("192.168.1.10:7413".parse(), Ok(Place::Open(_))));
+        for text in
+            ["flashmob://join/192.168.1.10:7413#KEY.SECRET", "flashmob://join/192.168.1.10#K.S", "#", "x#SECRET"]
+        {
+            let place: Place = text.parse().unwrap();
+            assert!(place.target().unwrap_err().contains("--token-file"));
+        }
+        assert!("192.168.1.10".parse::<Place>().is_err());
     }
 
     #[test]

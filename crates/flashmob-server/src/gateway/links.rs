@@ -468,16 +468,15 @@ impl Links {
             Base::Tcp { stream, connected: true, .. } => {
                 keys.granted != before.granted || extent_of(keys, stream) != extent_of(&before, stream)
             }
-            Base::Tcp { .. } => true,
+            // It is being proven by what was known before.
+            Base::Tcp { established: true, .. } => true,
             _ => false,
         };
         let over: Vec<usize> = (0..self.bases.len()).filter(|&index| is_over(&self.bases[index])).collect();
         for index in over {
             self.close(gateway, now, LinkId(index), "its keys have changed");
         }
-        for node in 0..self.places.len() {
-            gateway.try_node(now, node, false);
-        }
+        gateway.retry_links(now);
     }
 
     /// The last state of a link's path.

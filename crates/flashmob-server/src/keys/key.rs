@@ -106,6 +106,7 @@ impl SecretKey {
     /// # Errors
     /// The system has no random numbers.
     pub fn draw() -> io::Result<SecretKey> {
+        keep_memory_private();
         let mut seed = Zeroizing::new([0; 32]);
         SystemRandom::new().fill(&mut seed[..]).map_err(|_| io::Error::other("the system has no random numbers"))?;
         SecretKey::of_seed(seed).ok_or_else(|| io::Error::other("the key could not be made"))

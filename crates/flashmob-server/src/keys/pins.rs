@@ -10,8 +10,10 @@ use super::key::PublicKey;
 use crate::store::{ExtentId, replace_private};
 
 /// Most bytes of the file: far more than a thousand nodes need.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-const HEADING: &str = "# Keys of nodes, by extent. Written by `flashmob key`.\n";
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
+const HEADING: &str = "# Keys of nodes, by extent. Written by `flashmob key` and `flashmob join`.\n";
+/// What every such file begins with.
+const FIRST_WORDS: &str = "# Keys of nodes";
 
 /// The pins, and their file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +83,10 @@ impl Pins {
             return Err(damaged(format!("it is larger than {FILE_BYTES_MAX} bytes")));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text".into()))?;
+        // A file that is being written over is empty first: that is no list without nodes.
+        if !text.starts_with(FIRST_WORDS) {
+            return Err(damaged(format!("it does not begin with '{FIRST_WORDS}'")));
+        }
         let document: Document = toml::from_str(text).map_err(|e| damaged(e.message().to_string()))?;
         let mut pins = Pins::none(path);
         for Entry { extent, key } in document.nodes {
@@ -178,14 +184,16 @@ mod tests {
     fn a_damaged_file_is_refused() {
         let entry = |extent: &str, key: &str| format!("[[node]]\nextent = \"{extent}\"\nkey = \"{key}\"\n");
         let (extent, key) = ("01".repeat(16), "02".repeat(32));
-        let good = entry(&extent, &key);
+        let good = format!("{HEADING}{}", entry(&extent, &key));
         assert!(Pins::parse(Path::new("p"), good.as_bytes()).is_ok());
         let other = entry(&"03".repeat(16), &key);
         for bad in [
             "x".to_string(),
             good.replace("key", "kee"),
-            entry(&extent[1..], &key),
-            entry(&extent, &key[1..]),
+            good.replace(&extent, &extent[1..]),
+            good.replace(&key, &key[1..]),
+            String::new(),
+            entry(&extent, &key),
             format!("{good}{other}"),
             format!("{good}{}", entry(&extent, &"04".repeat(32))),
             " ".repeat(FILE_BYTES_MAX as usize + 1),

@@ -18,7 +18,7 @@ use super::sums;
 use crate::keys::enroll::{Applicant, ApplyError, Invitation, Request, apply};
 use crate::keys::key::KeyError;
 use crate::keys::node::{Draw, own_key};
-use crate::keys::{NodeKeys, PublicKey, SecretKey};
+use crate::keys::{Grant, NodeKeys, PublicKey};
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, ClusterPin, Identity, IdentityError, sidecar_path};
@@ -26,6 +26,7 @@ use crate::store::sums::SumsStatus;
 use crate::store::sync_record::{SyncRecord, runtime_dir};
 use crate::store::{
     ExtentId, MappedStatus, Mirror, MirrorAnswer, ModelStatus, Store, StoreConfig, StoreError, forget_mirror,
+    sync_parent,
 };
 
 /// The extent to serve, and how.
@@ -132,7 +133,10 @@ fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<No
     let (known, path) = (identity.cluster(), identity.key_path());
     match (known, &config.enroll) {
         (Some(pin), Some(_)) if !config.new_key && !config.repin => {
-            log::info!("the extent belongs to cluster {} already: no code is needed", pin.key.short());
+            log::info!(
+                "the extent belongs to cluster {} already: no code is needed. If its gateway has lost the key of this node, see below how it is pinned",
+                pin.key.short()
+            );
         }
         (_, Some(enrollment)) => return Ok(Some(enroll(identity, config, enrollment)?)),
         _ => {}
@@ -163,14 +167,16 @@ fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<No
 /// Gets the extent to the cluster whose code somebody has given. Returns when somebody has said yes, or no.
 fn enroll(identity: &mut Identity, config: &ExtentConfig, how: &Enrollment) -> Result<NodeKeys, ExtentError> {
     let (known, path) = (identity.cluster(), identity.key_path());
-    let failed = |source| KeyError::Io { action: "make", path: path.clone(), source };
+    let mut staged = path.clone();
+    staged.as_mut_os_string().push(".next");
     let key = match (config.new_key, known) {
-        // The one that is there stays until the gateway has taken the new one.
-        (true, _) => SecretKey::draw().map_err(failed)?,
+        // The one that is there stays until the gateway has taken the new one; that one is not lost meanwhile.
+        (true, _) => own_key(&staged, Draw::IfMissing)?,
         (false, None) => own_key(&path, Draw::IfMissing)?,
         (false, Some(_)) => own_key(&path, Draw::Never)?,
     };
     let request = Request {
+        nonce: Default::default(),
         extent: identity.extent_id(),
         size_bytes: identity.size_bytes(),
         port: how.port,
@@ -178,12 +184,13 @@ fn enroll(identity: &mut Identity, config: &ExtentConfig, how: &Enrollment) -> R
     };
     let cluster = known.filter(|_| !config.repin).map(|pin| pin.key);
     let applicant = Applicant { key: &key, request, cluster };
-    let mut keep = |cluster| -> anyhow::Result<()> {
+    let mut keep = |grant: &Grant| -> anyhow::Result<()> {
         if config.new_key {
-            key.save_over(&path)?;
+            std::fs::rename(&staged, &path)?;
+            sync_parent(&path)?;
         }
-        let generation = known.filter(|pin| pin.key == cluster).map_or(0, |pin| pin.generation);
-        Ok(identity.pin_cluster(ClusterPin { key: cluster, generation })?)
+        let seen = known.filter(|pin| pin.key == grant.cluster).map_or(0, |pin| pin.generation);
+        Ok(identity.pin_cluster(ClusterPin { key: grant.cluster, generation: seen.max(grant.generation) })?)
     };
     let invitation = (how.invite)().map_err(ApplyError::Own)?;
     let cluster = apply(&invitation, &applicant, &mut keep)?;

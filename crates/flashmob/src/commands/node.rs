@@ -107,10 +107,10 @@ pub struct NodeArgs {
     forget: bool,
     /// Accept only gateways of the cluster with this public key, as `flashmob key show` prints it. The node remembers it; later
     /// starts do not need the option. Requires `keys` in the gateway's configuration.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", group = "assignment")]
     cluster: Option<PublicKey>,
-    /// Assign the extent, with its data, to that cluster even if it belongs to another one.
-    #[arg(long, requires = "cluster")]
+    /// Assign the extent, with its data, to the cluster of --cluster, --enroll or --token-file even if it belongs to another one.
+    #[arg(long, requires = "assignment")]
     repin: bool,
     /// Replace the key of this node, which was lost or stolen; give the option once. Pin the new key at the gateway with --replace.
     #[arg(long)]
@@ -165,7 +165,8 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
             .map(|profile| Arc::new(Model::new(profile, args.model_slower, args.model_seed)) as Arc<dyn DeviceModel>),
     };
     let name = device_name(args.finding.name());
-    let enroll = args.joining.enrollment(args.cluster.is_some(), args.listen.port(), name);
+    let enroll = args.joining.enrollment(args.cluster.is_some(), name)?;
+    let joins = args.finding.joins()?;
     let sidecar = sidecar_path(&store.path, args.state_dir.as_deref());
     let has_keys = enroll.is_some() || args.cluster.is_some() || names_cluster(&sidecar);
     ensure_value!(
@@ -213,7 +214,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         None => warn_if_open(args.listen),
     }
     log::info!("ready, listening on {}", server.local_addr()?);
-    let announcer = finding::start(args.finding, &server)?;
+    let announcer = finding::start(args.finding, joins, &server)?;
     let told = android::tell_forbidden_calls(0);
     server.run()?;
     announcer.into_iter().for_each(Announcer::end);

@@ -106,6 +106,8 @@ pub struct Presented<'a> {
     pub session: &'a Session,
     /// The address.
     pub address: Option<IpAddr>,
+    /// The digits that the device shows.
+    pub digits: &'a str,
 }
 
 /// The secrets that count, and the devices that came with them.
@@ -158,10 +160,16 @@ impl Desk {
         it: Presented<'_>,
     ) -> Result<Verdict, (Reason, String)> {
         let (request, key) = (it.request, it.session.device);
+        let is_refused =
+            |device: &Device| device.state == State::TurnedDown && (device.key, device.ticket) == (key, ticket);
+        if self.devices.iter().any(is_refused) {
+            // Another code is another try; another extent is not.
+            return Err(turned_down());
+        }
         let is_same = |device: &Device| device.key == key && device.request.extent == request.extent;
         let place = self.devices.iter().position(is_same);
         if let Some(number) = place
-            && let Some(verdict) = self.again(known, number, ticket, it)?
+            && let Some(verdict) = self.again(known, number, it)?
         {
             return Ok(verdict);
         }
@@ -187,7 +195,7 @@ impl Desk {
             request: request.clone(),
             key,
             address: it.address,
-            digits: it.session.shown_digits(),
+            digits: it.digits.to_string(),
             state: if is_pinned { State::Pinned } else { State::Waiting },
             caution,
             needs_confirmation,
@@ -213,13 +221,11 @@ impl Desk {
         &mut self,
         known: &dyn Known,
         number: usize,
-        ticket: usize,
         it: Presented<'_>,
     ) -> Result<Option<Verdict>, (Reason, String)> {
         let device = &mut self.devices[number];
         if device.state == State::TurnedDown {
-            // Another code is another try.
-            return if device.ticket == ticket { Err(turned_down()) } else { Ok(None) };
+            return Ok(None);
         }
         if device.state != State::Waiting && known.pin_of(device.request.extent) != Some(device.key) {
             // Somebody has removed its key meanwhile.
@@ -227,7 +233,7 @@ impl Desk {
             return Err(turned_down());
         }
         (device.request, device.address) = (it.request.clone(), it.address);
-        device.digits = it.session.shown_digits();
+        device.digits = it.digits.to_string();
         Ok(Some(match (device.state, device.needs_confirmation) {
             (State::Waiting, true) => Verdict::Wait(number),
             (State::Waiting, false) => Verdict::Pin(number),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::keys::enroll::proof::NONCE_BYTES;
 
 /// Pins and extents of a gateway.
 #[derive(Debug, Default)]
@@ -42,7 +43,13 @@ fn secret(number: usize) -> Secret {
 
 /// A device comes with a secret, or with one that was never issued.
 fn come(desk: &mut Desk, now: Instant, world: &World, with: &Secret, key_of: u8, extent_of: u8) -> Verdict {
-    let request = Request { extent: extent(extent_of), size_bytes: 1, port: 7411, name: String::new() };
+    let request = Request {
+        nonce: [key_of; NONCE_BYTES],
+        extent: extent(extent_of),
+        size_bytes: 1,
+        port: 7411,
+        name: String::new(),
+    };
     let session = Session {
         exported: [key_of; 32],
         digits: [key_of; 32],
@@ -51,7 +58,7 @@ fn come(desk: &mut Desk, now: Instant, world: &World, with: &Secret, key_of: u8,
         cluster: key(201),
     };
     let proof = session.prove(with, Role::Device, &request.to_bytes());
-    let it = Presented { request: &request, proof: &proof, session: &session, address: None };
+    let it = Presented { request: &request, proof: &proof, session: &session, address: None, digits: "" };
     let (verdict, known) = desk.present(now, world, it);
     assert_eq!(known.is_none(), matches!(verdict, Verdict::Refused(Reason::Code, _)));
     assert!(known.is_none_or(|known| known == *with));
@@ -108,6 +115,18 @@ fn a_person_decides_and_may_change_its_mind_with_another_code() {
     // `flashmob key unpin`.
     world.pins.clear();
     assert_eq!(reason(come(&mut desk, start, &world, &secret(3), 1, 1)), Some(Reason::TurnedDown));
+}
+
+#[test]
+fn who_was_turned_down_does_not_come_back_with_another_extent() {
+    let (mut desk, mut world, start) = (Desk::default(), World::default(), Instant::now());
+    desk.issue(vec![secret(1)], terms(1, start + Duration::from_secs(1), false));
+    world.in_use.insert(extent(1));
+    assert_eq!(come(&mut desk, start, &world, &secret(1), 1, 1), Verdict::Wait(0));
+    desk.turn_down(0);
+    for extent in [1, 2] {
+        assert_eq!(reason(come(&mut desk, start, &world, &secret(1), 1, extent)), Some(Reason::TurnedDown));
+    }
 }
 
 #[test]
@@ -169,6 +188,8 @@ proptest! {
         world.in_use.insert(extent(0));
         // An account of its own: the terms of each secret, and which keys it let in.
         let (mut issued, mut let_in): (Vec<Terms>, Vec<HashSet<u8>>) = (Vec::new(), Vec::new());
+        // Keys that somebody has said no to, with the secret that they came with first.
+        let (mut came_with, mut refused) = (HashMap::new(), HashSet::new());
         for what in history {
             match what {
                 Happening::Issue { uses, seconds, needs_confirmation } => {
@@ -194,6 +215,12 @@ proptest! {
                         Verdict::Wait(number) | Verdict::Pin(number) | Verdict::Accepted(number) => {
                             let device = &desk.devices()[number];
                             prop_assert_eq!((device.key, device.request.extent), (key(k), extent(e)));
+                            prop_assert!(!refused.contains(&(key(k), with)), "no is no, for this code");
+                            if before.get(number).is_none_or(|state| *state == State::TurnedDown) {
+                                came_with.insert(number, with);
+                                // Another code is another try, which counts for all.
+                                refused.retain(|(refused, _)| *refused != key(k));
+                            }
                             // It came before, or the secret counts now.
                             let came = before.get(number).is_some_and(|state| *state != State::TurnedDown);
                             prop_assert!(came || now < terms.until);
@@ -228,7 +255,12 @@ proptest! {
                         }
                     }
                 }
-                Happening::TurnDown(number) => desk.turn_down(number),
+                Happening::TurnDown(number) => {
+                    if let Some(device) = desk.devices().get(number).filter(|device| device.state == State::Waiting) {
+                        refused.insert((device.key, came_with[&number]));
+                    }
+                    desk.turn_down(number);
+                }
                 Happening::Keep(number) => desk.kept(number),
                 Happening::Unpin(e) => {
                     world.pins.remove(&extent(e));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::ENROLL_PURPOSE;
 use super::message::{Message, Reason, Request};
-use super::proof::{DIGITS_EXPORT, PROOF_EXPORT, Role, Session};
+use super::proof::{DIGITS_EXPORT, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Invitation;
 use crate::keys::{Grant, PublicKey, SecretKey};
 use crate::net::tls::{PATIENCE, TlsEnd, TlsIdentity, WaitingTls};
@@ -51,16 +51,15 @@ pub enum ApplyError {
     Own(anyhow::Error),
 }
 
-/// Enrols a device, in as many attempts as it takes until somebody says yes or no. `keep` records the cluster's key before the gateway is told that it is
+/// Records the cluster, and the generation of the gateway's grant: those of earlier ones are void from now on.
+pub type Keep<'a> = dyn FnMut(&Grant) -> anyhow::Result<()> + 'a;
+
+/// Enrolls a device, in as many attempts as it takes until somebody says yes or no. `keep` records the cluster's key before the gateway is told that it is
 /// recorded.
 ///
 /// # Errors
 /// See [`ApplyError`]; not if the gateway is not there, or not yet.
-pub fn apply(
-    invitation: &Invitation,
-    applicant: &Applicant<'_>,
-    keep: &mut dyn FnMut(PublicKey) -> anyhow::Result<()>,
-) -> Result<PublicKey, ApplyError> {
+pub fn apply(invitation: &Invitation, applicant: &Applicant<'_>, keep: &mut Keep<'_>) -> Result<PublicKey, ApplyError> {
     let (mut pause, mut told) = (PAUSE_MIN, None);
     loop {
         match attempt(invitation, applicant, keep) {
@@ -85,7 +84,7 @@ pub fn apply(
 pub fn attempt(
     invitation: &Invitation,
     applicant: &Applicant<'_>,
-    keep: &mut dyn FnMut(PublicKey) -> anyhow::Result<()>,
+    keep: &mut Keep<'_>,
 ) -> Result<PublicKey, ApplyError> {
     let address = &invitation.address;
     let broken = |what: &str| {
@@ -105,7 +104,7 @@ pub fn attempt(
     let Some(gateway) = gateway else { return Err(impostor("is no `flashmob join`")) };
 
     tls.wait_until(Some(Instant::now() + PATIENCE));
-    let Message::Offer(grant) = Message::read(&mut tls).map_err(broken("nothing comes from"))? else {
+    let Message::Offer(grant, commitment) = Message::read(&mut tls).map_err(broken("nothing comes from"))? else {
         return Err(impostor("does not begin with an offer"));
     };
     let Some(grant) = Grant::parse(&grant).ok().filter(|grant| grant.gateway == gateway) else {
@@ -126,9 +125,11 @@ pub fn attempt(
         gateway,
         cluster,
     };
-    let request = applicant.request.to_bytes();
+    let nonce = draw_nonce().map_err(|error| ApplyError::Own(error.into()))?;
+    let message = Request { nonce, ..applicant.request.clone() };
+    let request = message.to_bytes();
     let proof = session.prove(&invitation.secret, Role::Device, &request);
-    let message = Message::Request(applicant.request.clone(), proof);
+    let message = Message::Request(message, proof);
     tls.write_all(&message.to_bytes()).map_err(broken("no connection to"))?;
 
     // Somebody may have to confirm it, which may take long.
@@ -136,9 +137,9 @@ pub fn attempt(
     tls.tcp().set_read_timeout(None).map_err(broken("no connection to"))?;
     let accepted = loop {
         match Message::read(&mut tls).map_err(broken("no answer from"))? {
-            Message::Waiting => log::info!(
+            Message::Waiting(gateway) if commit(&gateway) == commitment => log::info!(
                 "waiting for confirmation at the gateway, which must show {} for this device",
-                session.shown_digits()
+                session.shown_digits(&Nonces { device: nonce, gateway })
             ),
             Message::Accepted(proof) => break proof,
             Message::Refused(Reason::Trouble, text) => {
@@ -153,7 +154,7 @@ pub fn attempt(
             "does not know the code: somebody may be in between. Get another code from `flashmob join`",
         ));
     }
-    keep(cluster).map_err(ApplyError::Own)?;
+    keep(&grant).map_err(ApplyError::Own)?;
     // The gateway has done its part: without this it does not know that the device has, too.
     let _ = tls.write_all(&Message::Kept.to_bytes());
     Ok(cluster)

@@ -2,9 +2,9 @@
 //!
 //! | kind | from | fields |
 //! |---:|---|---|
-//! | 1 offer | gateway | the grant: 145 bytes |
-//! | 2 request | device | extent: 16; size in bytes: 8; port: 2; name: 1 with its length, then its bytes; proof: 32 |
-//! | 3 waiting | gateway | none |
+//! | 1 offer | gateway | the grant: 145 bytes; the SHA-256 of its nonce: 32 |
+//! | 2 request | device | its nonce: 16; extent: 16; size in bytes: 8; port: 2; name: 1 with its length, then its bytes; proof: 32 |
+//! | 3 waiting | gateway | its nonce: 16 |
 //! | 4 accepted | gateway | proof: 32 |
 //! | 5 refused | gateway | a reason: 1; a text: the rest |
 //! | 6 kept | device | none |
@@ -14,18 +14,20 @@ use std::io::{self, Read};
 use crate::keys::grant::GRANT_BYTES;
 use crate::store::ExtentId;
 
-use super::proof::PROOF_BYTES;
+use super::proof::{COMMITMENT_BYTES, NONCE_BYTES, PROOF_BYTES};
 
 /// Most bytes of a message, without its length.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 /// Most bytes of a device's name.
 pub const NAME_BYTES_MAX: usize = 63;
 /// Bytes of a request's fields that have a fixed length, before its name.
-const FIXED_BYTES: usize = 16 + 8 + 2;
+const FIXED_BYTES: usize = NONCE_BYTES + 16 + 8 + 2;
 
 /// What a device tells of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// Drawn for this connection.
+    pub nonce: [u8; NONCE_BYTES],
     /// Its extent.
     pub extent: ExtentId,
     /// That one's size.
@@ -58,11 +60,11 @@ pub enum Reason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Who the gateway is.
-    Offer(Vec<u8>),
+    Offer(Vec<u8>, [u8; COMMITMENT_BYTES]),
     /// Who the device is, and that it knows the secret.
     Request(Request, [u8; PROOF_BYTES]),
     /// Somebody has to confirm it.
-    Waiting,
+    Waiting([u8; NONCE_BYTES]),
     /// It is enrolled, and the gateway knows the secret.
     Accepted([u8; PROOF_BYTES]),
     /// It is not.
@@ -76,11 +78,15 @@ pub enum Message {
 #[error("the other end sends something else than an enrolment: do both run the same version?")]
 pub struct BadMessage;
 
+/// Bytes of an offer.
+const OFFER_BYTES: usize = GRANT_BYTES + COMMITMENT_BYTES;
+
 impl Request {
     /// What a proof covers.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + 1 + self.name.len());
+        bytes.extend_from_slice(&self.nonce);
         bytes.extend_from_slice(&self.extent.0);
         bytes.extend_from_slice(&self.size_bytes.to_le_bytes());
         bytes.extend_from_slice(&self.port.to_le_bytes());
@@ -90,7 +96,8 @@ impl Request {
     }
 
     fn parse(bytes: &[u8]) -> Option<Request> {
-        let (extent, rest) = bytes.split_first_chunk::<16>()?;
+        let (nonce, rest) = bytes.split_first_chunk::<NONCE_BYTES>()?;
+        let (extent, rest) = rest.split_first_chunk::<16>()?;
         let (size_bytes, rest) = rest.split_first_chunk::<8>()?;
         let (port, rest) = rest.split_first_chunk::<2>()?;
         let (&len, name) = rest.split_first()?;
@@ -99,6 +106,7 @@ impl Request {
             return None;
         }
         Some(Request {
+            nonce: *nonce,
             extent: ExtentId(*extent),
             size_bytes: u64::from_le_bytes(*size_bytes),
             port: u16::from_le_bytes(*port),
@@ -119,9 +127,9 @@ impl Message {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut body = match self {
-            Message::Offer(grant) => [&[1], &grant[..]].concat(),
+            Message::Offer(grant, commitment) => [&[1], &grant[..], commitment].concat(),
             Message::Request(request, proof) => [&[2], &request.to_bytes()[..], proof].concat(),
-            Message::Waiting => vec![3],
+            Message::Waiting(nonce) => [&[3], &nonce[..]].concat(),
             Message::Accepted(proof) => [&[4], &proof[..]].concat(),
             Message::Refused(reason, text) => [&[5, *reason as u8], text.as_bytes()].concat(),
             Message::Kept => vec![6],
@@ -138,11 +146,13 @@ impl Message {
     pub fn parse(body: &[u8]) -> Result<Message, BadMessage> {
         let (&kind, rest) = body.split_first().ok_or(BadMessage)?;
         let message = match (kind, rest.len()) {
-            (1, GRANT_BYTES) => Some(Message::Offer(rest.to_vec())),
+            (1, OFFER_BYTES) => rest
+                .split_last_chunk::<COMMITMENT_BYTES>()
+                .map(|(grant, commitment)| Message::Offer(grant.to_vec(), *commitment)),
             (2, _) => rest
                 .split_last_chunk::<PROOF_BYTES>()
                 .and_then(|(request, proof)| Request::parse(request).map(|request| Message::Request(request, *proof))),
-            (3, 0) => Some(Message::Waiting),
+            (3, NONCE_BYTES) => rest.try_into().ok().map(Message::Waiting),
             (4, PROOF_BYTES) => rest.try_into().ok().map(Message::Accepted),
             (5, 1..) => Reason::of(rest[0]).map(|reason| {
                 let text = flashmob_text::harmless(&String::from_utf8_lossy(&rest[1..])).to_string();
@@ -178,7 +188,13 @@ mod tests {
     use super::*;
 
     fn request(name: &str) -> Request {
-        Request { extent: ExtentId([3; 16]), size_bytes: 1 << 40, port: 7411, name: name.to_string() }
+        Request {
+            nonce: [5; NONCE_BYTES],
+            extent: ExtentId([3; 16]),
+            size_bytes: 1 << 40,
+            port: 7411,
+            name: name.to_string(),
+        }
     }
 
     fn back(message: &Message) -> io::Result<Message> {
@@ -192,11 +208,11 @@ mod tests {
     #[test]
     fn every_message_reads_back() {
         for message in [
-            Message::Offer(vec![9; GRANT_BYTES]),
+            Message::Offer(vec![9; GRANT_BYTES], [8; COMMITMENT_BYTES]),
             Message::Request(request("nexus7-a"), [1; 32]),
             Message::Request(request(""), [1; 32]),
             Message::Request(request(&"x".repeat(NAME_BYTES_MAX)), [1; 32]),
-            Message::Waiting,
+            Message::Waiting([7; NONCE_BYTES]),
             Message::Accepted([2; 32]),
             Message::Refused(Reason::Used, "why".to_string()),
             Message::Refused(Reason::Trouble, String::new()),
@@ -215,8 +231,8 @@ mod tests {
         for bad in [request(&"x".repeat(NAME_BYTES_MAX + 1)), request("a\nb"), request("\x1b[2J")] {
             assert!(back(&Message::Request(bad, [0; 32])).is_err());
         }
-        assert!(back(&Message::Offer(vec![9; GRANT_BYTES - 1])).is_err());
-        for body in [&[][..], &[0], &[7], &[3, 0], &[4; 32], &[5], &[5, 0], &[5, 7], &[6, 6]] {
+        assert!(back(&Message::Offer(vec![9; GRANT_BYTES - 1], [8; COMMITMENT_BYTES])).is_err());
+        for body in [&[][..], &[0], &[7], &[3], &[3, 0], &[4; 32], &[5], &[5, 0], &[5, 7], &[6, 6]] {
             assert_eq!(Message::parse(body), Err(BadMessage), "{body:?}");
         }
         let long = [&((MESSAGE_BYTES_MAX + 1) as u16).to_le_bytes()[..], &[0; MESSAGE_BYTES_MAX + 1]].concat();

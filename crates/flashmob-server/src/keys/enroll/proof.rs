@@ -1,6 +1,8 @@
 //! Proofs that an end knows the secret, in this session and in no other.
 
 use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use sha2::{Digest, Sha256};
 
 use super::secret::Secret;
 use crate::keys::PublicKey;
@@ -12,6 +14,38 @@ pub const PROOF_EXPORT: &[u8] = b"EXPORTER-flashmob-enroll-proof";
 /// The same for the digits that both ends show.
 pub const DIGITS_EXPORT: &[u8] = b"EXPORTER-flashmob-enroll-digits";
 const LABEL: &[u8] = b"flashmob-enroll/1";
+/// Bytes of a nonce.
+pub const NONCE_BYTES: usize = 16;
+/// Bytes of what commits to a nonce: its SHA-256.
+pub const COMMITMENT_BYTES: usize = 32;
+
+/// What each end contributes to the digits.
+///
+/// The gateway commits to its own before it sees the device's. So who is in between, and knows the code, cannot choose what makes the digits of two
+/// sessions equal: one guess in a million, for each use of a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nonces {
+    /// The device's.
+    pub device: [u8; NONCE_BYTES],
+    /// The gateway's.
+    pub gateway: [u8; NONCE_BYTES],
+}
+
+/// A nonce, drawn at random.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn draw_nonce() -> std::io::Result<[u8; NONCE_BYTES]> {
+    let mut nonce = [0; NONCE_BYTES];
+    let drawn = SystemRandom::new().fill(&mut nonce);
+    drawn.map(|()| nonce).map_err(|_| std::io::Error::other("the system has no random numbers"))
+}
+
+/// What commits to a nonce.
+#[must_use]
+pub fn commit(nonce: &[u8; NONCE_BYTES]) -> [u8; COMMITMENT_BYTES] {
+    Sha256::digest(nonce).into()
+}
 
 /// Which end proves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +94,16 @@ impl Session {
         hmac::verify(&key, &self.message(role, request), proof).is_ok()
     }
 
-    /// Six digits that both ends show: equal on both if they have the same session.
+    /// Six digits that both ends show: equal on both if they have the same session and the same nonces.
     #[must_use]
-    pub fn shown_digits(&self) -> String {
-        let (first, _) = self.digits.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    pub fn shown_digits(&self, nonces: &Nonces) -> String {
+        let hash: [u8; 32] = Sha256::new()
+            .chain_update(self.digits)
+            .chain_update(nonces.device)
+            .chain_update(nonces.gateway)
+            .finalize()
+            .into();
+        let (first, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         let number = u64::from_le_bytes(*first) % 1_000_000;
         format!("{:03} {:03}", number / 1000, number % 1000)
     }
@@ -102,9 +142,13 @@ mod tests {
     #[test]
     fn the_digits_are_six_and_differ_between_sessions() {
         let key = PublicKey([0; 32]);
-        let of = |digits| Session { exported: [0; 32], digits, device: key, gateway: key, cluster: key }.shown_digits();
-        assert_eq!(of([0; 32]), "000 000");
-        assert_eq!(of([255; 32]), "551 615");
-        assert_ne!(of([1; 32]), of([2; 32]));
+        let of = |digits: u8, device: u8, gateway: u8| {
+            let session = Session { exported: [0; 32], digits: [digits; 32], device: key, gateway: key, cluster: key };
+            session.shown_digits(&Nonces { device: [device; NONCE_BYTES], gateway: [gateway; NONCE_BYTES] })
+        };
+        let shown = of(0, 0, 0);
+        assert!(shown.len() == 7 && shown.replace(' ', "").bytes().all(|b| b.is_ascii_digit()), "{shown}");
+        assert!(shown != of(1, 0, 0) && shown != of(0, 1, 0) && shown != of(0, 0, 1) && shown == of(0, 0, 0));
+        assert_ne!(commit(&[0; NONCE_BYTES]), commit(&[1; NONCE_BYTES]));
     }
 }

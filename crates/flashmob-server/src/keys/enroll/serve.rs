@@ -15,16 +15,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::ENROLL_PURPOSE;
 use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict};
 use super::message::{Message, Reason};
-use super::proof::{DIGITS_EXPORT, PROOF_EXPORT, Role, Session};
+use super::proof::{DIGITS_EXPORT, NONCE_BYTES, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Secret;
 use crate::keys::folder::FolderError;
+use crate::keys::pins::PinError;
 use crate::keys::{Doorman, Folder, Grant, Pins, PublicKey, SecretKey};
 use crate::net::tls::{PATIENCE, TlsEnd, TlsIdentity, WaitingTls};
 use crate::store::ExtentId;
 
-/// Most connections: one of those that have proven nothing makes room for a newcomer.
+/// Most connections that have proven nothing: one of them makes room for a newcomer.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Most threads: those of connections that made room end soon, and until then nobody is let in.
+/// Most threads beside those of devices that wait: those of connections that made room end soon, and until then nobody is let in.
 const THREADS_MAX: usize = 4 * CONNECTIONS_MAX;
 /// Most events that wait to be heard; more are dropped.
 const EVENTS_MAX: usize = 256;
@@ -212,7 +213,8 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
         if !matches!(poll(&mut ready, Some(&slice)), Ok(1..)) {
             continue;
         }
-        if shared.threads.load(Ordering::SeqCst) >= THREADS_MAX {
+        let waiting = lock(&shared.open).values().filter(|open| open.device.is_some()).count();
+        if shared.threads.load(Ordering::SeqCst) >= THREADS_MAX + waiting {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         }
@@ -236,12 +238,13 @@ fn begin(shared: &Arc<Shared>, number: u64, tcp: TcpStream, from: IpAddr) {
     }
     {
         let mut open = lock(&shared.open);
-        if open.len() >= CONNECTIONS_MAX {
-            let unknown = open.iter().filter(|(_, open)| open.device.is_none()).map(|(key, open)| (*key, open.from));
-            let Some(key) = to_replace(unknown) else { return };
-            if let Some(open) = open.remove(&key) {
-                let _ = open.tcp.shutdown(Shutdown::Both);
-            }
+        // Devices that wait are not counted: their number is that of codes.
+        let unknown = || open.iter().filter(|(_, open)| open.device.is_none()).map(|(key, open)| (*key, open.from));
+        if unknown().count() >= CONNECTIONS_MAX
+            && let Some(key) = to_replace(unknown())
+            && let Some(open) = open.remove(&key)
+        {
+            let _ = open.tcp.shutdown(Shutdown::Both);
         }
         open.insert(number, Open { from: Some(from), tcp, device: None });
     }
@@ -285,14 +288,21 @@ impl Shared {
             gateway: self.granted.gateway,
             cluster: self.granted.cluster,
         };
-        tls.write_all(&Message::Offer(self.grant.clone()).to_bytes())?;
+        let nonce = draw_nonce()?;
+        tls.write_all(&Message::Offer(self.grant.clone(), commit(&nonce)).to_bytes())?;
         tls.wait_until(Some(Instant::now() + PATIENCE));
         let Message::Request(request, proof) = Message::read(&mut tls)? else { return Ok(None) };
 
-        let presented = Presented { request: &request, proof: &proof, session: &session, address: from };
-        let (verdict, secret) = match self.folder.pins() {
-            Ok(pins) => lock(&self.desk).present(Instant::now(), &Now(pins, &self.in_use), presented),
-            Err(error) => (self.trouble(&error), None),
+        let digits = session.shown_digits(&Nonces { device: request.nonce, gateway: nonce });
+        let presented =
+            Presented { request: &request, proof: &proof, session: &session, address: from, digits: &digits };
+        let (verdict, secret) = {
+            // Pins are read inside: somebody may pin this device's key meanwhile.
+            let mut desk = lock(&self.desk);
+            match self.folder.pins() {
+                Ok(pins) => desk.present(Instant::now(), &Now(pins, &self.in_use), presented),
+                Err(error) => (self.trouble(&error), None),
+            }
         };
         let verdict = match verdict {
             Verdict::Pin(entry) => match self.pin(entry) {
@@ -311,7 +321,7 @@ impl Shared {
             _ => {}
         }
         let (entry, secret) = match (verdict, secret) {
-            (Verdict::Wait(entry) | Verdict::Accepted(entry) | Verdict::Pin(entry), Some(secret)) => (entry, secret),
+            (Verdict::Wait(entry) | Verdict::Accepted(entry), Some(secret)) => (entry, secret),
             (Verdict::Refused(reason, text), _) => {
                 tls.write_all(&Message::Refused(reason, text).to_bytes())?;
                 return Ok(None);
@@ -319,7 +329,7 @@ impl Shared {
             _ => return Ok(None),
         };
         self.is_device(number, entry);
-        let answer = match self.until_decided(&mut tls, entry) {
+        let answer = match self.until_decided(&mut tls, entry, nonce) {
             Ok(State::TurnedDown) => {
                 let text = "it was turned down at the gateway".to_string();
                 tls.write_all(&Message::Refused(Reason::TurnedDown, text).to_bytes())?;
@@ -373,7 +383,7 @@ impl Shared {
     }
 
     /// Waits until somebody has decided, or the device leaves.
-    fn until_decided(&self, tls: &mut WaitingTls, device: usize) -> io::Result<State> {
+    fn until_decided(&self, tls: &mut WaitingTls, device: usize, nonce: [u8; NONCE_BYTES]) -> io::Result<State> {
         let mut has_told = false;
         loop {
             let state = lock(&self.desk).devices()[device].state;
@@ -381,7 +391,7 @@ impl Shared {
                 return Ok(state);
             }
             if !has_told {
-                tls.write_all(&Message::Waiting.to_bytes())?;
+                tls.write_all(&Message::Waiting(nonce).to_bytes())?;
                 has_told = true;
             }
             tls.wait_until(Some(Instant::now() + SLICE));
@@ -396,6 +406,10 @@ impl Shared {
 
     fn trouble(&self, error: &FolderError) -> Verdict {
         self.tell(Event::Trouble(error.to_string()));
+        if let FolderError::Pins(PinError::Known(..) | PinError::Shared(_)) = error {
+            // It does not pass.
+            return Verdict::Refused(Reason::Identity, error.to_string());
+        }
         Verdict::Refused(
             Reason::Trouble,
             "the gateway cannot record its key now: see `flashmob join` there".to_string(),
@@ -409,6 +423,10 @@ impl Shared {
             return Ok(());
         }
         let _alone = self.folder.lock()?;
+        if self.stop.load(Ordering::SeqCst) {
+            // With the command, its codes have ended.
+            return Ok(());
+        }
         let mut pins = self.folder.pins()?;
         // Only the key that somebody saw.
         let replaced = pins.iter().find(|(extent, _)| *extent == device.request.extent).map(|(_, key)| key);

@@ -19,8 +19,12 @@ use crate::commands::tell::Form;
 const SLICE: Duration = Duration::from_millis(100);
 /// How long devices that were confirmed may take to be back and to record the cluster's key.
 const KEEP_PATIENCE: Duration = Duration::from_secs(60);
+/// How long devices that were turned down may take to hear of it.
+const GONE_PATIENCE: Duration = Duration::from_secs(10);
 /// Wrong codes are told of so often.
 const WRONG_CODES_EVERY: Duration = Duration::from_secs(60);
+
+const THIS_DEVICE: &str = "enroll this device? Its screen must show these six digits.";
 
 /// How it ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,8 +44,8 @@ pub struct Session<'a> {
     stop: Arc<AtomicBool>,
     yes: bool,
     pub output: Form,
-    /// Devices that a person has heard of.
-    shown: usize,
+    /// The digits of devices, as a person has seen them.
+    shown: Vec<String>,
     wrong_codes: (Option<Instant>, u64),
 }
 
@@ -53,7 +57,7 @@ impl<'a> Session<'a> {
         yes: bool,
         output: Form,
     ) -> Session<'a> {
-        Session { port, events, stop, yes, output, shown: 0, wrong_codes: (None, 0) }
+        Session { port, events, stop, yes, output, shown: Vec::new(), wrong_codes: (None, 0) }
     }
 
     fn is_stopped(&self) -> bool {
@@ -68,43 +72,54 @@ impl<'a> Session<'a> {
 
     /// Waits a moment, and tells what happens. Whether anything was told.
     fn look(&mut self) -> anyhow::Result<bool> {
-        let event = self.events.recv_timeout(SLICE).ok();
-        let devices = self.port.devices();
-        let has_news = event.is_some() || devices.len() > self.shown;
-        if let Some(event) = event {
-            self.tell(event);
-        }
-        for device in &devices[self.shown..] {
+        let mut has_news = match self.events.recv_timeout(SLICE) {
+            Ok(event) => self.tell(event),
+            Err(_) => false,
+        };
+        for (number, device) in self.port.devices().iter().enumerate() {
+            // One that comes again shows other digits.
+            if self.shown.get(number) == Some(&device.digits) {
+                continue;
+            }
             self.say(&people::line(device))?;
+            self.shown.truncate(number);
+            self.shown.push(device.digits.clone());
+            has_news = true;
         }
-        self.shown = devices.len();
         Ok(has_news)
     }
 
-    fn tell(&mut self, event: Event) {
+    /// Whether it was told: wrong codes are not each.
+    fn tell(&mut self, event: Event) -> bool {
         let place = |from: Option<std::net::IpAddr>| from.map_or_else(|| "somebody".to_string(), |ip| ip.to_string());
         match event {
             Event::Left(number) => {
-                if let Some(device) = self.port.devices().get(number).filter(|_| !self.port.is_here(number)) {
-                    log::warn!("{} has left before it was enrolled; it may come again", people::name(device));
-                }
+                let devices = self.port.devices();
+                let Some(device) = devices.get(number).filter(|_| !self.port.is_here(number)) else { return false };
+                log::warn!("{} has left before it was enrolled; it may come again", people::name(device));
             }
             Event::Refused(from, why) => log::warn!("{}: refused: {why}", place(from)),
             Event::Trouble(why) => log::error!("{why}"),
             Event::WrongCode(from) => {
                 self.wrong_codes.1 += 1;
-                if self.wrong_codes.0.is_none_or(|at| at.elapsed() >= WRONG_CODES_EVERY) {
-                    log::warn!("{}: a wrong code ({} so far)", place(from), self.wrong_codes.1);
-                    self.wrong_codes.0 = Some(Instant::now());
+                if self.wrong_codes.0.is_some_and(|at| at.elapsed() < WRONG_CODES_EVERY) {
+                    return false;
                 }
+                log::warn!("{}: a wrong code ({} so far)", place(from), self.wrong_codes.1);
+                self.wrong_codes.0 = Some(Instant::now());
             }
         }
+        true
     }
 
     /// Asks a yes-or-no question; only a yes is one.
     fn ask(&mut self, question: &str) -> anyhow::Result<bool> {
         if self.yes {
             return Ok(true);
+        }
+        if std::io::stdin().is_terminal() {
+            // What was typed before is no answer.
+            let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
         }
         let prompt = || write!(std::io::stderr(), "{question} [y/N] ");
         prompt()?;
@@ -143,6 +158,20 @@ impl<'a> Session<'a> {
                 self.port.turn_down(number);
             }
         }
+    }
+
+    /// Says no to them, and waits until they have heard it.
+    fn turn_down(&mut self, numbers: &[usize]) -> anyhow::Result<()> {
+        numbers.iter().for_each(|&number| self.port.turn_down(number));
+        self.until_gone(numbers)
+    }
+
+    fn until_gone(&mut self, numbers: &[usize]) -> anyhow::Result<()> {
+        let until = Instant::now() + GONE_PATIENCE;
+        while numbers.iter().any(|&number| self.port.is_here(number)) && Instant::now() < until && !self.is_stopped() {
+            self.look()?;
+        }
+        Ok(())
     }
 
     /// Waits until all devices that are pinned know it.
@@ -205,18 +234,17 @@ pub fn with_codes(
     if !waiting.is_empty() {
         people::list(session, &waiting)?;
         let question = match waiting.len() {
-            1 => "enroll this device? Its screen must show these six digits.".to_string(),
+            1 => THIS_DEVICE.to_string(),
             count => format!("enroll these {count} devices? Each must show its six digits."),
         };
         if session.ask(&question)? {
             session.confirm(&waiting);
         } else {
-            waiting.iter().for_each(|&number| session.port.turn_down(number));
-            // They hear of it.
-            std::thread::sleep(3 * SLICE);
+            session.turn_down(&waiting)?;
         }
     }
     session.until_kept()?;
+    session.until_gone(&session.those(&[State::TurnedDown]))?;
     Ok(session.outcome(nodes))
 }
 
@@ -233,13 +261,14 @@ fn until_come(session: &mut Session<'_>, count: usize, until: Instant, valid_for
         if left.is_zero() || session.is_stopped() {
             return Ok(false);
         }
-        let ms = |time: Duration| time.as_millis() as u64;
-        line.show(&Progress {
-            done: ms(valid_for.saturating_sub(left)),
-            total: ms(valid_for),
-            unit: Unit::Milliseconds,
-        });
+        line.show(&progress(valid_for, left));
     }
+}
+
+/// How much of a code's time has passed.
+fn progress(valid_for: Duration, left: Duration) -> Progress {
+    let ms = |time: Duration| time.as_millis() as u64;
+    Progress { done: ms(valid_for.saturating_sub(left)), total: ms(valid_for), unit: Unit::Milliseconds }
 }
 
 fn show_link(session: &Session<'_>, invitation: Invitation) -> anyhow::Result<()> {
@@ -261,23 +290,25 @@ pub fn with_token(
     let until = Instant::now() + valid_for;
     session.port.issue(vec![secret], Terms { uses, until, needs_confirmation: false });
     let mut line = Some(ProgressLine::new("waiting for devices"));
-    while session.those(&[State::Kept]).len() < uses && Instant::now() < until && !session.is_stopped() {
+    let is_over = |session: &Session<'_>| {
+        let decided = session.those(&[State::Kept, State::TurnedDown]).len();
+        decided >= uses && session.those(&[State::Waiting, State::Pinned]).is_empty()
+    };
+    while !is_over(session) && Instant::now() < until && !session.is_stopped() {
         session.look()?;
         let devices = session.port.devices();
         let asked = |number: &usize| devices[*number].needs_confirmation;
         for number in session.those(&[State::Waiting]).into_iter().filter(asked).collect::<Vec<_>>() {
             line = None;
             people::list(session, &[number])?;
-            if session.ask("enroll this device? Its screen must show these six digits.")? {
+            if session.ask(THIS_DEVICE)? {
                 session.confirm(&[number]);
             } else {
-                session.port.turn_down(number);
+                session.turn_down(&[number])?;
             }
         }
-        let done = valid_for.saturating_sub(until.saturating_duration_since(Instant::now()));
-        let ms = |time: Duration| time.as_millis() as u64;
-        let progress = Progress { done: ms(done), total: ms(valid_for), unit: Unit::Milliseconds };
-        line.get_or_insert_with(|| ProgressLine::new("waiting for devices")).show(&progress);
+        let left = until.saturating_duration_since(Instant::now());
+        line.get_or_insert_with(|| ProgressLine::new("waiting for devices")).show(&progress(valid_for, left));
     }
     drop(line);
     session.until_kept()?;

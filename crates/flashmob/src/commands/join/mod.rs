@@ -1,4 +1,4 @@
-//! `flashmob join`: enrols devices in a cluster with keys, with a code that is used once.
+//! `flashmob join`: enrolls devices in a cluster with keys, with a code that is used once.
 
 mod desk;
 mod invite;

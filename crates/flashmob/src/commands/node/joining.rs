@@ -1,12 +1,13 @@
 //! How a node gets to a cluster with keys: with a code that is typed, or a token in a file.
 
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use flashmob_server::discovery::join::Target;
+use flashmob_server::discovery::join::Place;
 use flashmob_server::keys::enroll::secret::read_line;
 use flashmob_server::keys::enroll::{Invitation, Secret};
 use flashmob_server::node::Enrollment;
@@ -20,19 +21,21 @@ const CREDENTIAL: &str = "flashmob-token";
 pub struct JoiningArgs {
     /// Enroll this node in a cluster with keys, at a running 'flashmob join' (default port: 7413). The code that it shows is read from
     /// stdin. A node that is enrolled already needs no code.
-    #[arg(long, alias = "enrol", value_name = "HOST:PORT", conflicts_with = "cluster")]
-    enroll: Option<Target>,
+    #[arg(long, alias = "enrol", value_name = "HOST:PORT", group = "assignment")]
+    enroll: Option<Place>,
     /// The same with a token that 'flashmob join --token-out' wrote; '-' reads it from stdin. systemd's credential flashmob-token is
     /// used without this option.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "enroll"])]
+    #[arg(long, value_name = "FILE", group = "assignment")]
     token_file: Option<PathBuf>,
 }
 
 impl JoiningArgs {
     /// How this node is enrolled, if it is to be. `has_cluster`: its cluster is named otherwise.
-    pub fn enrollment(self, has_cluster: bool, port: u16, name: String) -> Option<Enrollment> {
+    pub fn enrollment(self, has_cluster: bool, name: String) -> anyhow::Result<Option<Enrollment>> {
         let invite: Arc<dyn Fn() -> anyhow::Result<Invitation> + Send + Sync> = match (self.enroll, self.token_file) {
-            (Some(target), _) => {
+            (Some(place), _) => {
+                let target = place.target();
+                let target = target.map_err(|why| crate::commands::WrongValue(format!("--enroll: {why}")))?;
                 let address = target.to_string();
                 Arc::new(move || Ok(Invitation { address: address.clone(), cluster: None, secret: ask()? }))
             }
@@ -41,18 +44,26 @@ impl JoiningArgs {
             }
             (None, Some(path)) => Arc::new(move || read(&path)),
             (None, None) => {
-                let folder = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|_| !has_cluster)?;
-                let path = Path::new(&folder).join(CREDENTIAL);
-                path.exists().then(|| Arc::new(move || read(&path)))?
+                let folder = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|_| !has_cluster);
+                let path = folder.map(|folder| Path::new(&folder).join(CREDENTIAL)).filter(|path| path.exists());
+                let Some(path) = path else { return Ok(None) };
+                Arc::new(move || read(&path))
             }
         };
-        Some(Enrollment { invite, port, name })
+        // The server knows its port.
+        Ok(Some(Enrollment { invite, port: 0, name }))
     }
 }
 
 fn read(path: &Path) -> anyhow::Result<Invitation> {
     let line = std::fs::File::open(path).and_then(|file| read_line(std::io::BufReader::new(file)));
     let line = line.with_context(|| format!("cannot read the token in {}", path.display()))?;
+    if std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o077 != 0) {
+        log::warn!(
+            "others may read the token in {}: who has it can enroll a device in the place of this one",
+            path.display()
+        );
+    }
     line.parse().with_context(|| path.display().to_string())
 }
 
