@@ -58,6 +58,23 @@ check 'its data is in its file' cmp "$DIR/in.img" "$(there tablet)/flashmob.d/no
 [ -z "$(adb forward --list | tr -d '\n')" ] || fail 'a forward is left'
 pass 'its port is taken back'
 stop gateway
+
+# A node in a cluster with keys, by a token.
+printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/keyed.toml"
+check 'a cluster with keys' "$FLASHMOB" key init "$DIR/keyed.toml"
+mkdir "$DIR/set-aside"
+mv "$(there tablet)/flashmob.d/node.extent"* "$DIR/set-aside/"
+start join "$FLASHMOB" join "$DIR/keyed.toml" --listen 127.0.0.1:0 --token-out "$DIR/token"
+wait_for 20 'the token' test -s "$DIR/token"
+start node "$FLASHMOB" push --binary "$BINARY" node --size 8MiB --listen 127.0.0.1:0 --token-file "$DIR/token"
+finish join 60
+check 'a node is enrolled over adb' [ "$STATUS" -eq 0 ]
+wait_for 20 'the address' grep -q '^address' "$DIR/node.out"
+check 'its token is gone' [ ! -e "$(there tablet)/flashmob.d/token" ]
+check 'its key is its own' [ -f "$(there tablet)/flashmob.d/node.extent.key" ]
+stop node INT
+rm -f "$(there tablet)/flashmob.d/node.extent"*
+mv "$DIR/set-aside/"* "$(there tablet)/flashmob.d/"
 refused 'a node that cannot start' 'extent.* size|--size' "$DIR/push" node --size 32MiB --listen 127.0.0.1:0
 
 # Benchmarks.

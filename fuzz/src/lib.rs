@@ -16,6 +16,7 @@ pub mod heard;
 pub mod iperf3;
 pub mod keys;
 pub mod map_log;
+pub mod mutated;
 pub mod nbd;
 pub mod nbd_client;
 pub mod node_frames;

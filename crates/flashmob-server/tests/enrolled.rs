@@ -439,7 +439,7 @@ fn a_node_is_enrolled_and_a_running_gateway_uses_it() {
     let enroll = move || {
         let invitation = invitation.clone();
         let invite = Arc::new(move || Ok(invitation.clone()));
-        Some(Enrollment { invite, port: 0, name: "tablet".to_string() })
+        Some(Enrollment { invite, is_typed: true, port: 0, name: "tablet".to_string() })
     };
     let node = std::thread::scope(|scope| {
         let opened = scope.spawn(|| cluster::enrolled_node(&path, 1 << 20, enroll()));
@@ -460,7 +460,23 @@ fn a_node_is_enrolled_and_a_running_gateway_uses_it() {
     node.end();
 
     // It starts again with the same options: the code is neither needed nor asked for.
-    let used = Some(Enrollment { invite: Arc::new(|| panic!("it is enrolled")), port: 0, name: String::new() });
+    let used = Some(Enrollment {
+        invite: Arc::new(|| panic!("it is enrolled")),
+        is_typed: true,
+        port: 0,
+        name: String::new(),
+    });
     let again = cluster::enrolled_node(&path, 1 << 20, used).expect("a node");
     assert_eq!(desk.pinned(), [(again.extent_id, again.key.expect("a key"))]);
+    drop(again);
+
+    // A token of another cluster.
+    let other = Desk::open();
+    let mut invitation = other.invitation(&other.issue(1, false));
+    invitation.cluster = Some(other.port.cluster());
+    let invite = Arc::new(move || Ok(invitation.clone()));
+    let foreign = Some(Enrollment { invite, is_typed: false, port: 0, name: String::new() });
+    let error = cluster::enrolled_node(&path, 1 << 20, foreign).map(|_| ()).expect_err("another cluster");
+    assert!(error.to_string().contains("--repin"), "{error:#}");
+    assert!(other.pinned().is_empty());
 }

@@ -10,6 +10,7 @@
 //! | `here` | addresses of this device, and whether it can send multicast |
 //! | `mdns` | multicast DNS: offering a node, and listening for nodes |
 //! | `join` | announcing to a gateway or `flashmob discover` over HTTP |
+//! | `invitation` | links to `flashmob join` |
 //! | `announcer` | the thread of a node that does both |
 //! | `speed` | measuring the node's own flash, without writing |
 //! | `found` | the nodes found so far; no sockets |
@@ -22,6 +23,7 @@ pub mod follow;
 pub mod found;
 pub mod hear;
 pub mod here;
+mod invitation;
 pub mod join;
 pub mod mdns;
 pub mod speed;

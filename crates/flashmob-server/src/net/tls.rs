@@ -3,6 +3,8 @@
 //! Nothing is resumed, and nothing is sent early: each connection verifies both keys. No other file knows the library.
 
 mod config;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use std::cell::RefCell;

@@ -57,8 +57,10 @@ pub struct ExtentConfig {
 /// How an extent gets to a cluster.
 #[derive(Clone)]
 pub struct Enrollment {
-    /// Says where, and with which secret. Asked only if the extent belongs to no cluster yet, when all else is well.
+    /// Says where, and with which secret. Asked when all else is well.
     pub invite: Arc<dyn Fn() -> anyhow::Result<Invitation> + Send + Sync>,
+    /// A person is asked: not if the extent belongs to a cluster already.
+    pub is_typed: bool,
     /// The port on which the node serves gateways.
     pub port: u16,
     /// The device's name, for people.
@@ -132,7 +134,12 @@ pub(crate) struct FileHost {
 fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<NodeKeys>, ExtentError> {
     let (known, path) = (identity.cluster(), identity.key_path());
     match (known, &config.enroll) {
-        (Some(pin), Some(_)) if !config.new_key && !config.repin => {
+        (Some(pin), Some(enrollment)) if !config.new_key && !config.repin => {
+            // A token that is gone is not needed any more. One that is there may be another cluster's.
+            let named = (!enrollment.is_typed).then(|| (enrollment.invite)().ok()?.cluster).flatten();
+            if let Some(other) = named.filter(|named| *named != pin.key) {
+                return Err(ExtentError::OtherCluster(pin.key, other));
+            }
             log::info!(
                 "the extent belongs to cluster {} already: no code is needed. If its gateway has lost the key of this node, see below how it is pinned",
                 pin.key.short()

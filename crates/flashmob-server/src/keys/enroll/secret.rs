@@ -2,14 +2,12 @@
 
 use std::fmt;
 use std::io::{self, BufRead};
-use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 use zeroize::Zeroizing;
 
-use crate::discovery::join::{Target, URL_PREFIX};
 use crate::keys::PublicKey;
 
 /// Bytes of a code that is typed. Guessing it after an attack in the middle, within its ten minutes, takes 2^79 tries on average.
@@ -40,11 +38,6 @@ impl fmt::Debug for Secret {
 )]
 pub struct BadCode;
 
-/// Not a link with a secret. What it was is not said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("that is no link of `flashmob join`: one begins with {URL_PREFIX} and has a key and a secret behind '#'")]
-pub struct BadInvitation;
-
 impl Secret {
     /// One for a code.
     ///
@@ -71,6 +64,19 @@ impl Secret {
     /// The bytes, as a key of an HMAC.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// As the part of a link: base64url without padding.
+    #[must_use]
+    pub fn to_link_part(&self) -> Zeroizing<String> {
+        Zeroizing::new(URL_SAFE_NO_PAD.encode(&self.0))
+    }
+
+    /// Reads the part of a link.
+    #[must_use]
+    pub fn of_link_part(text: &str) -> Option<Secret> {
+        let bytes = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
+        (bytes.len() == LINK_BYTES).then_some(Secret(bytes))
     }
 
     /// As a code: groups of four digits.
@@ -139,38 +145,6 @@ pub struct Invitation {
     pub secret: Secret,
 }
 
-impl Invitation {
-    /// As a link, with its secret. The cluster must be known.
-    #[must_use]
-    pub fn to_link(&self) -> Option<Zeroizing<String>> {
-        let key = URL_SAFE_NO_PAD.encode(self.cluster?.0);
-        let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(self.secret.bytes()));
-        Some(Zeroizing::new(format!("{URL_PREFIX}{}#{key}.{}", self.address, *secret)))
-    }
-}
-
-impl FromStr for Invitation {
-    type Err = BadInvitation;
-
-    /// Reads a link with a secret.
-    fn from_str(text: &str) -> Result<Invitation, BadInvitation> {
-        if text.len() > TEXT_BYTES_MAX {
-            return Err(BadInvitation);
-        }
-        let rest = text.trim().strip_prefix(URL_PREFIX).ok_or(BadInvitation)?;
-        let (place, fragment) = rest.split_once('#').ok_or(BadInvitation)?;
-        let (key, secret) = fragment.split_once('.').ok_or(BadInvitation)?;
-        let target: Target = place.parse().map_err(|_| BadInvitation)?;
-        let key: [u8; 32] = decode(key).and_then(|key| key.as_slice().try_into().ok()).ok_or(BadInvitation)?;
-        let secret = decode(secret).filter(|secret| secret.len() == LINK_BYTES).ok_or(BadInvitation)?;
-        Ok(Invitation { address: target.to_string(), cluster: Some(PublicKey(key)), secret: Secret(secret) })
-    }
-}
-
-fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    URL_SAFE_NO_PAD.decode(text).ok().map(Zeroizing::new)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -193,27 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn a_link_says_where_to_whom_and_with_what() {
+    fn a_secret_of_a_link_reads_back() {
         let secret = Secret::draw_link().unwrap();
-        let cluster = Some(PublicKey([7; 32]));
-        for address in ["192.168.1.10:7413", "[fd00::1]:7413", "gateway.local:1"] {
-            let invitation = Invitation { address: address.to_string(), cluster, secret: secret.clone() };
-            let link = invitation.to_link().unwrap();
-            assert_eq!(link.parse(), Ok(invitation), "{}", *link);
-            for bad in [
-                &link[1..],
-                &link[..link.len() - 1],
-                &format!("{}A", *link),
-                &link.replace('#', "?"),
-                &link.replace(address, "a b:1"),
-                &link.replace('#', "#A"),
-            ] {
-                assert_eq!(bad.parse::<Invitation>(), Err(BadInvitation), "{bad}");
-            }
+        let text = secret.to_link_part();
+        assert_eq!((text.len(), Secret::of_link_part(&text)), (22, Some(secret.clone())));
+        for bad in
+            ["", &text[1..], &format!("{}A", *text), &text.replacen(&text[..1], "+", 1), "AAAAAAAAAAAAAAAAAAAAA!"]
+        {
+            assert_eq!(Secret::of_link_part(bad), None, "{bad}");
         }
-        let nowhere = Invitation { address: "a:1".into(), cluster: None, secret };
-        assert!(nowhere.to_link().is_none());
-        assert!(!format!("{nowhere:?}").contains(&URL_SAFE_NO_PAD.encode(nowhere.secret.bytes())));
+        assert!(!format!("{secret:?}").contains(&text[..]));
     }
 
     proptest! {
@@ -224,8 +187,7 @@ mod tests {
             if let Ok(secret) = Secret::of_code(&text) {
                 prop_assert_eq!(secret.bytes().len(), CODE_BYTES);
             }
-            let _ = text.parse::<Invitation>();
-            let _ = format!("{URL_PREFIX}a:1#{text}").parse::<Invitation>();
+            let _ = Secret::of_link_part(&text);
         }
     }
 }

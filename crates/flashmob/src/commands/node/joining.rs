@@ -32,6 +32,7 @@ pub struct JoiningArgs {
 impl JoiningArgs {
     /// How this node is enrolled, if it is to be. `has_cluster`: its cluster is named otherwise.
     pub fn enrollment(self, has_cluster: bool, name: String) -> anyhow::Result<Option<Enrollment>> {
+        let is_typed = self.enroll.is_some();
         let invite: Arc<dyn Fn() -> anyhow::Result<Invitation> + Send + Sync> = match (self.enroll, self.token_file) {
             (Some(place), _) => {
                 let target = place.target();
@@ -51,7 +52,7 @@ impl JoiningArgs {
             }
         };
         // The server knows its port.
-        Ok(Some(Enrollment { invite, port: 0, name }))
+        Ok(Some(Enrollment { invite, is_typed, port: 0, name }))
     }
 }
 

@@ -33,6 +33,7 @@ Examples:
   flashmob push list
   flashmob push node --size 2GiB                         # until Ctrl-C; prints the address for cluster.toml
   flashmob push --all node --size 2GiB --background      # on every device; ends with: flashmob push --all stop
+  flashmob push node --size 2GiB --listen 0.0.0.0:7411 --token-file t    # over Wi-Fi, in a cluster with keys (flashmob join)
   flashmob push node --listen 0.0.0.0:7411 -- --insecure    # also over Wi-Fi; with options of 'flashmob node'
   flashmob push bench disk --preset p1 --scale 0.1 --save tablet.json
   flashmob push reproduce --quick                        # what a phone can measure of the papers, as one page; see --help there
@@ -95,6 +96,9 @@ struct PushNode {
     /// Address on the device to listen on. With the default, only this machine can reach the node, over adb.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
     listen: String,
+    /// Enroll the node in a cluster with keys, with a token that 'flashmob join --token-out' wrote. The device must reach the address in it.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Leave the node running after this command exits.
     #[arg(long)]
     background: bool,

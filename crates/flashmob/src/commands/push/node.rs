@@ -65,7 +65,25 @@ fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
     if let Some(size) = &args.size {
         words.extend(["--size".into(), size.clone()]);
     }
+    let token = session.kept("token");
+    if let Some(here) = &args.token_file {
+        session.send(here, &token)?;
+        words.extend(["--token-file".into(), token.clone()]);
+    }
     words.extend(args.extra.iter().cloned());
+    let started = begin(session, &words);
+    if args.token_file.is_some() {
+        // It was used, or is of no use there. A device that is gone cannot remove it; it ends with its command.
+        let _ = session.try_shell(&format!("rm -f {}", quoted(&token)));
+    }
+    let (listening, pid) = started?;
+    let address = forward(session, &listening)?;
+    let (serial, model) = (session.device.serial.clone(), session.properties.model.clone());
+    Ok(Running { serial, model, listening, address, pid })
+}
+
+/// Starts it, and waits until it is ready; returns its address and process id.
+fn begin(session: &Session, words: &[String]) -> anyhow::Result<(String, u32)> {
     let folder = quoted(&session.folder);
     let before = format!(
         "{NODE_OF}\n[ -z \"$node\" ] || {{ echo \"a node is already running as process $node; stop it with: flashmob push stop\"; exit 1; }}\n\
@@ -76,13 +94,10 @@ fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
     let script = format!(
         "{before} && {{ trap '' HUP; {program} {words} >node.log 2>&1 </dev/null & echo $! >node.pid; }}",
         program = session.program(),
-        words = quoted_all(&words),
+        words = quoted_all(words),
     );
     session.shell(&format!("( {script}\n)"))?;
-    let (listening, pid) = ready(session)?;
-    let address = forward(session, &listening)?;
-    let (serial, model) = (session.device.serial.clone(), session.properties.model.clone());
-    Ok(Running { serial, model, listening, address, pid })
+    ready(session)
 }
 
 /// Waits until it serves; returns its address and process id.

@@ -152,6 +152,17 @@ impl Session {
         outcome
     }
 
+    /// Copies a small file to the device, for its owner alone.
+    pub fn send(&self, here: &Path, there: &str) -> anyhow::Result<()> {
+        // Where others cannot look while it is there with other rights.
+        let folder = quoted(&format!("{}/flashmob.d", self.folder));
+        self.shell(&format!("mkdir -p {folder} && chmod 700 {folder}"))?;
+        let mut command = self.adb.command(["-s", &self.device.serial, "push"]);
+        command.arg(here).arg(there);
+        self.transfer(command, ANSWER_TIMEOUT, true, || {})?;
+        self.shell(&format!("chmod 600 {}", quoted(there))).map(|_| ())
+    }
+
     /// Copies a file from the device, also after a request to stop: the results so far.
     pub fn fetch(&self, there: &str, here: &Path) -> anyhow::Result<()> {
         let mut command = self.adb.command(["-s", &self.device.serial, "pull", there]);

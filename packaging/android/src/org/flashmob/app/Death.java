@@ -24,6 +24,10 @@ final class Death {
         }
         for (int i = lastLines.size() - 1; i >= 0; i--) {
             String line = lastLines.get(i).toLowerCase(Locale.ROOT);
+            if (line.contains("not enrolled") || line.contains("names no cluster")
+                    || (line.contains("belongs to cluster") && line.contains("not to "))) {
+                return R.string.death_not_enrolled;
+            }
             if (line.contains("address already in use") || line.contains("address in use")) {
                 return R.string.death_port_in_use;
             }

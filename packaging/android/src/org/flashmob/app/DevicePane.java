@@ -139,6 +139,8 @@ final class DevicePane {
     private void deleteData() {
         // The identity first: data without one is taken for a new extent, one without data would be refused.
         boolean deleted = (!surroundings.identity().exists() || surroundings.identity().delete())
+                // A key without an identity is refused as well.
+                && (!surroundings.key().exists() || surroundings.key().delete())
                 && (!surroundings.checksums().exists() || surroundings.checksums().delete())
                 && surroundings.data().delete();
         if (!deleted) {

@@ -24,10 +24,12 @@ final class GatewayPane {
     private final TextView problem;
     private final TextView own;
     private final Runnable changed;
+    private final Runnable enrolling;
 
-    GatewayPane(Activity activity, Runnable changed) {
+    GatewayPane(Activity activity, Runnable changed, Runnable enrolling) {
         this.activity = activity;
         this.changed = changed;
+        this.enrolling = enrolling;
         preferences = new Preferences(activity);
         address = activity.findViewById(R.id.gateway);
         problem = activity.findViewById(R.id.gateway_problem);
@@ -52,14 +54,15 @@ final class GatewayPane {
     /** A link was opened, by the camera or by anything else. */
     void offer(String link) {
         try {
-            JoinAddress join = JoinAddress.parse(link);
-            String message = activity.getString(join.isNearby() ? R.string.join_message : R.string.join_message_far, join.toString());
-            new AlertDialog.Builder(activity)
-                    .setTitle(R.string.join_title)
-                    .setMessage(message)
-                    .setPositiveButton(R.string.join, (dialog, which) -> take(join.toString()))
-                    .setNegativeButton(R.string.cancel, null)
-                    .show();
+            JoinLink join = JoinLink.parse(link);
+            String place = join.address.toString();
+            boolean near = join.address.isNearby();
+            if (join.invitation == null) {
+                ask(R.string.join_title, activity.getString(near ? R.string.join_message : R.string.join_message_far, place), R.string.join, () -> take(place));
+            } else {
+                String message = activity.getString(near ? R.string.enroll_message : R.string.enroll_message_far, join.fingerprint, place);
+                ask(R.string.enroll_title, message, R.string.enroll, () -> enroll(join.invitation));
+            }
         } catch (JoinAddress.BadAddress e) {
             new AlertDialog.Builder(activity)
                     .setTitle(R.string.join_bad_title)
@@ -69,10 +72,30 @@ final class GatewayPane {
         }
     }
 
+    private void ask(int title, String message, int yes, Runnable action) {
+        new AlertDialog.Builder(activity)
+                .setTitle(title)
+                .setMessage(message)
+                .setPositiveButton(yes, (dialog, which) -> action.run())
+                .setNegativeButton(R.string.cancel, null)
+                .show();
+    }
+
+    private void enroll(String invitation) {
+        Enrolment.accept(invitation);
+        enrolling.run();
+    }
+
     private void keep() {
         String written = address.getText().toString().trim();
         if (written.isEmpty()) {
             take("");
+            return;
+        }
+        if (written.indexOf('#') >= 0) {
+            // It has a secret, which is neither shown nor kept.
+            address.setText(preferences.join());
+            offer(written);
             return;
         }
         try {
@@ -112,6 +135,8 @@ final class GatewayPane {
                 return R.string.address_no_port;
             case BAD_PORT:
                 return R.string.address_bad_port;
+            case BAD_CODE:
+                return R.string.address_bad_code;
             default:
                 return R.string.address_bad_host;
         }

@@ -17,7 +17,7 @@ final class JoinAddress {
     private static final int LABEL_CHARS_MAX = 63;
 
     /** What is wrong with an address; the screen has a sentence for each. */
-    enum Problem { TOO_LONG, NOT_A_JOIN_LINK, NO_PORT, BAD_PORT, BAD_HOST }
+    enum Problem { TOO_LONG, NOT_A_JOIN_LINK, NO_PORT, BAD_PORT, BAD_HOST, BAD_CODE }
 
     /** An address that cannot be used. */
     static final class BadAddress extends Exception {

@@ -27,7 +27,7 @@ public final class MainActivity extends Activity implements NodeMonitor.Listener
         setContentView(R.layout.activity_main);
         statePane = new StatePane(this, this::toggle);
         devicePane = new DevicePane(this, () -> tell(NodeService.ACTION_RESTART));
-        gatewayPane = new GatewayPane(this, () -> tell(NodeService.ACTION_RESTART));
+        gatewayPane = new GatewayPane(this, () -> tell(NodeService.ACTION_RESTART), this::enroll);
         advicePane = new AdvicePane(this, () -> tell(NodeService.ACTION_LOOK));
         logPane = new LogPane(this);
         watcher = new DeviceWatcher(this, this::onDevice);
@@ -100,6 +100,15 @@ public final class MainActivity extends Activity implements NodeMonitor.Listener
             NodeService.start(this);
         } else {
             tell(NodeService.ACTION_STOP);
+        }
+    }
+
+    /** Starts the node with the link that was accepted, again if it runs. */
+    private void enroll() {
+        if (!NodeMonitor.get().latest().isOver()) {
+            tell(NodeService.ACTION_RESTART);
+        } else if (devicePane.canStart()) {
+            toggle();
         }
     }
 

@@ -15,13 +15,15 @@ final class NodeCommand {
 
     /**
      * @param join HOST:PORT with an address, since a static binary finds no name service on Android; null for none
+     * @param enrolls whether the link of a cluster with keys comes by standard input
      */
-    static List<String> of(File binary, File data, long sizeBytes, int listenPort, int adminPort, File deviceState, String name, String join) {
+    static List<String> of(File binary, File data, long sizeBytes, int listenPort, int adminPort, File deviceState, String name, String join,
+            boolean enrolls) {
         List<String> command = new ArrayList<>(Arrays.asList(
                 binary.getPath(), "node",
                 "--data", data.getPath(),
                 "--size", Long.toString(sizeBytes),
-                // The app has no keys yet.
+                // Without keys until it is enrolled; with keys this means nothing.
                 "--listen", "0.0.0.0:" + listenPort, "--insecure",
                 "--admin", "127.0.0.1:" + adminPort,
                 "--device-state", deviceState.getPath()));
@@ -33,6 +35,10 @@ final class NodeCommand {
         if (join != null) {
             command.add("--join");
             command.add(join);
+        }
+        if (enrolls) {
+            command.add("--token-file");
+            command.add("-");
         }
         return command;
     }

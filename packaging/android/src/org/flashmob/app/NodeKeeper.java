@@ -115,12 +115,14 @@ final class NodeKeeper implements Supervisor.Hands {
                 leftoversEnded = true;
             }
             writeDeviceState();
+            String link = Enrolment.link();
             process = NodeProcess.start(
                     NodeCommand.of(surroundings.binary(), surroundings.data(), sizeBytes(), surroundings.listenPort(),
-                            surroundings.adminPort(), surroundings.deviceState(), preferences.name(), joinAddress()),
-                    surroundings.folder(), surroundings.signals(), new NodeProcess.Listener() {
+                            surroundings.adminPort(), surroundings.deviceState(), preferences.name(), joinAddress(), link != null),
+                    surroundings.folder(), surroundings.signals(), link, new NodeProcess.Listener() {
                         @Override
                         public void onLine(String line) {
+                            Enrolment.heard(line);
                             log.add(line);
                         }
 

@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.util.List;
 
 /** The one child process. It has threads and no children, so Android's limit on phantom processes does not meet it. */
@@ -23,8 +24,16 @@ final class NodeProcess {
         this.signals = signals;
     }
 
-    static NodeProcess start(List<String> command, File folder, Signals signals, Listener listener) throws IOException {
+    /** With {@code input} as all of its standard input; null for none. */
+    static NodeProcess start(List<String> command, File folder, Signals signals, String input, Listener listener) throws IOException {
         Process process = new ProcessBuilder(command).directory(folder).redirectErrorStream(true).start();
+        try (OutputStream stdin = process.getOutputStream()) {
+            if (input != null) {
+                stdin.write((input + "\n").getBytes("UTF-8"));
+            }
+        } catch (IOException e) {
+            // It has ended already; why, its last lines say.
+        }
         Thread reader = new Thread(() -> follow(process, listener), "node-output");
         reader.start();
         return new NodeProcess(process, signals);

@@ -39,6 +39,11 @@ class Surroundings {
         return new File(folder(), "extent.bin.flashmob");
     }
 
+    /** The node's own key, once it was enrolled; made by the node. */
+    final File key() {
+        return new File(folder(), "extent.bin.key");
+    }
+
     /** Checksums of the extent; made by the node, for a volume with copies. */
     final File checksums() {
         return new File(folder(), "extent.bin.sums");

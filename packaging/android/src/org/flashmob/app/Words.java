@@ -19,7 +19,7 @@ final class Words {
     String title(Snapshot snapshot) {
         switch (snapshot.phase) {
             case STARTING:
-                return resources.getString(R.string.state_starting);
+                return resources.getString(Enrolment.digits(snapshot.log) == null ? R.string.state_starting : R.string.state_enrolling);
             case SERVING:
                 int gateways = snapshot.status == null ? 0 : snapshot.status.gateways;
                 // Plurals have no zero in English, and it is worth a word of its own.
@@ -43,7 +43,8 @@ final class Words {
     String detail(Snapshot snapshot) {
         switch (snapshot.phase) {
             case STARTING:
-                return resources.getString(R.string.detail_starting);
+                String digits = Enrolment.digits(snapshot.log);
+                return digits == null ? resources.getString(R.string.detail_starting) : resources.getString(R.string.detail_enrolling, digits);
             case SERVING:
                 return serving(snapshot);
             case STOPPING:

@@ -166,6 +166,7 @@ public class MainActivityTest {
         surroundings.freeBytes = 1L << 30;
         Files.write(surroundings.data().toPath(), new byte[2 << 20]);
         Files.write(surroundings.identity().toPath(), new byte[1]);
+        Files.write(surroundings.key().toPath(), new byte[1]);
         open();
         assertEquals("2\u00a0MiB", text(R.id.size_figure));
         assertEquals(View.GONE, view(R.id.size_chooser).getVisibility());
@@ -176,6 +177,7 @@ public class MainActivityTest {
         shadowOf(Looper.getMainLooper()).idle();
         assertFalse(surroundings.hasData());
         assertFalse(surroundings.identity().exists());
+        assertFalse("a key without its extent is of no use", surroundings.key().exists());
     }
 
     @Test
@@ -196,6 +198,44 @@ public class MainActivityTest {
         shadowOf(Looper.getMainLooper()).idle();
         assertEquals("192.168.1.5:10810", preferences.join());
         assertEquals("192.168.1.5:10810", text(R.id.gateway));
+    }
+
+    @Test
+    public void aLinkToAClusterWithKeysShowsWhichAndIsNotKept() {
+        preferences.setJoin("192.168.1.5:10810");
+        String link = "flashmob://join/192.168.1.5:7413#T0fcxEoNHvlPR9zESg0e-U9H3MRKDR75T0fcxEoNHvk.AAECAwQFBgcICQoLDA0ODw";
+        MainActivity activity = open(link(link));
+        AlertDialog dialog = ShadowAlertDialog.getLatestAlertDialog();
+        String message = shadowOf(dialog).getMessage().toString();
+        assertTrue(message, message.startsWith("Cluster 4f47dcc44a0d1ef9, by the gateway at 192.168.1.5:7413."));
+        assertFalse(message, message.contains("AAECAwQ"));
+        assertNull("not without being asked", Enrolment.link());
+        dialog.getButton(AlertDialog.BUTTON_POSITIVE).performClick();
+        shadowOf(Looper.getMainLooper()).idle();
+        assertEquals(link, Enrolment.link());
+        assertEquals(NodeService.ACTION_START, shadowOf(activity).getNextStartedService().getAction());
+        assertEquals("192.168.1.5:10810", preferences.join());
+        Enrolment.heard("given to cluster 4f47dcc44a0d1ef9");
+    }
+
+    @Test
+    public void aLinkWithASecretThatIsTypedIsAskedAboutAndNotShown() {
+        MainActivity activity = open();
+        NodeMonitor.get().show(snapshot(Supervisor.Phase.SERVING, null));
+        EditText address = view(R.id.gateway);
+        address.setText("flashmob://join/192.168.1.5:7413#T0fcxEoNHvlPR9zESg0e-U9H3MRKDR75T0fcxEoNHvk.AAECAwQFBgcICQoLDA0ODw");
+        view(R.id.gateway_keep).performClick();
+        assertEquals("", text(R.id.gateway));
+        ShadowAlertDialog.getLatestAlertDialog().getButton(AlertDialog.BUTTON_POSITIVE).performClick();
+        shadowOf(Looper.getMainLooper()).idle();
+        assertEquals(NodeService.ACTION_RESTART, shadowOf(activity).getNextStartedService().getAction());
+        assertEquals("", preferences.join());
+        Enrolment.heard("given to cluster 4f47dcc44a0d1ef9");
+        address.setText("flashmob://join/192.168.1.5:7413#cut");
+        view(R.id.gateway_keep).performClick();
+        String message = shadowOf(ShadowAlertDialog.getLatestAlertDialog()).getMessage().toString();
+        assertEquals(activity.getString(R.string.address_bad_code), message);
+        assertNull(Enrolment.link());
     }
 
     @Test

@@ -10,7 +10,7 @@ import org.junit.Test;
 public class NodeCommandTest {
     private static List<String> command(String name, String join) {
         return NodeCommand.of(new File("/lib/libflashmob.so"), new File("/files/extent.bin"), 8L << 30, 7411, 7412,
-                new File("/files/device-state.json"), name, join);
+                new File("/files/device-state.json"), name, join, false);
     }
 
     @Test
@@ -24,6 +24,12 @@ public class NodeCommandTest {
     public void whatIsNotGivenIsNotPassed() {
         List<String> command = command("", null);
         assertEquals("/files/device-state.json", command.get(command.size() - 1));
+    }
+
+    @Test
+    public void aLinkWithASecretIsNoArgument() {
+        List<String> command = NodeCommand.of(new File("/n"), new File("/d"), 1, 1, 2, new File("/s"), "", null, true);
+        assertEquals(Arrays.asList("--token-file", "-"), command.subList(command.size() - 2, command.size()));
     }
 
     @Test

@@ -100,9 +100,44 @@ public class NodeServiceTest {
             arguments.add(noted.getString(i));
         }
         assertEquals(NodeCommand.of(surroundings.binary(), surroundings.data(), 1L << 30, surroundings.listenPort(), surroundings.adminPort(), surroundings.deviceState(),
-                "nexus", "192.168.1.5:10810"), arguments);
+                "nexus", "192.168.1.5:10810", false), arguments);
         Device.await("two gateways and their rate",
                 () -> NodeMonitor.get().latest().status.gateways == 2 && NodeMonitor.get().latest().rates.requestsPerSecond > 0);
+    }
+
+    @Test
+    public void aLinkWithASecretGoesToTheNodeByItsStandardInputAlone() throws Exception {
+        String link = "flashmob://join/192.168.1.5:7413#" + new String(new char[43]).replace('\0', 'B') + "." + new String(new char[22]).replace('\0', 'S');
+        Enrolment.accept(link);
+        surroundings.mode("enroll");
+        command(NodeService.ACTION_START);
+        Device.await("the digits", () -> "482 913".equals(Enrolment.digits(NodeMonitor.get().latest().log)));
+        assertEquals(java.util.Collections.singletonList(link), surroundings.notes("input"));
+        assertEquals("Confirm this device at the gateway, which must show 482 913 for it.", new Words(app.getResources()).detail(NodeMonitor.get().latest()));
+        assertTrue(surroundings.notes("starts").get(0).endsWith("\"--token-file\", \"-\"]"));
+        assertFalse(surroundings.notes("starts").get(0).contains("SSS"));
+        surroundings.mode("serve");
+        Device.awaitPhase(SERVING);
+        assertNull("it is over", Enrolment.link());
+        assertNull(Enrolment.digits(NodeMonitor.get().latest().log));
+        assertFalse(NodeMonitor.get().latest().log.toString().contains("SSS"));
+        assertFalse(preferences.join().contains("#"));
+        // The next start needs none.
+        command(NodeService.ACTION_RESTART);
+        Device.await("another start", () -> surroundings.notes("starts").size() == 2);
+        assertFalse(surroundings.notes("starts").get(1).contains("--token-file"));
+        Device.awaitPhase(SERVING);
+    }
+
+    @Test
+    public void aLinkThatIsRefusedIsNotTriedAgain() throws Exception {
+        Enrolment.accept("flashmob://join/192.168.1.5:7413#x");
+        surroundings.mode("refused");
+        command(NodeService.ACTION_START);
+        Device.awaitPhase(FAILED);
+        assertNull(Enrolment.link());
+        assertEquals(app.getString(R.string.death_not_enrolled), NodeMonitor.get().latest().death);
+        assertEquals(1, surroundings.notes("input").size());
     }
 
     @Test

@@ -1,0 +1,47 @@
+package org.flashmob.app;
+
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A link that was accepted on the screen, on its way to the node's standard input. It has a secret, so it is in memory alone: neither among
+ * preferences nor among arguments, and gone as soon as the node says what became of it.
+ */
+final class Enrolment {
+    /** Both screens show these digits while somebody has to confirm this device at the gateway. */
+    private static final Pattern DIGITS = Pattern.compile("must show ([0-9]{3} [0-9]{3}) for this device");
+    private static volatile String link;
+
+    private Enrolment() {}
+
+    static void accept(String accepted) {
+        link = accepted;
+    }
+
+    /** The link; null without one. It stays until it is over: a node that dies in between starts again with it. */
+    static String link() {
+        return link;
+    }
+
+    /** What the node says. */
+    static void heard(String line) {
+        if (line.contains("given to cluster") || line.contains("belongs to cluster") || line.contains("not enrolled")) {
+            link = null;
+        }
+    }
+
+    /** What the gateway must show for this device; null if nothing waits for that. */
+    static String digits(List<String> log) {
+        String digits = null;
+        for (String line : log) {
+            Matcher matcher = DIGITS.matcher(line);
+            if (matcher.find()) {
+                digits = matcher.group(1);
+            } else if (line.contains("given to cluster") || line.contains("not enrolled") || line.contains("trying again")) {
+                digits = null;
+            }
+        }
+        return digits;
+    }
+}
