@@ -63,7 +63,7 @@ same_digits() {
 }
 
 # This one is looked at later: its second code is used by nobody in time.
-begin_join expiring --nodes 2 --for 20s
+begin_join expiring --nodes 2 --for 30s
 expiring=$answers expiring_place=$PLACE
 enrolling node1 "$(code expiring 1)" --enroll "$PLACE"
 overdue=$(code expiring 2)

@@ -65,6 +65,25 @@ def connected(uri):
     return handle
 END
 
+# OpenSSL, by a relay that asks for TLS in its place.
+start relay "$PYTHON" "$TESTS/starttls_relay.py" "127.0.0.1:$PORT"
+wait_for 20 'the relay' grep -q . "$DIR/relay.out"
+# openssl_says OPTION...: what s_client prints of the connection.
+openssl_says() {
+    timeout 100 openssl s_client -connect "127.0.0.1:$(head -n 1 "$DIR/relay.out")" -CAfile "$DIR/alice/ca-cert.pem" \
+        -cert "$DIR/alice/client-cert.pem" -key "$DIR/alice/client-key.pem" "$@" </dev/null >"$DIR/said.out" 2>&1 || true
+}
+openssl_says -verify_ip 127.0.0.1
+check 'openssl: the gateway is who it says' grep -q 'Verify return code: 0 (ok)' "$DIR/said.out"
+check 'with TLS 1.3' grep -q 'TLSv1.3' "$DIR/said.out"
+openssl_says -verify_ip 192.0.2.1
+check 'at no other address' grep -q 'IP address mismatch' "$DIR/said.out"
+for version in -tls1 -tls1_1 -tls1_2; do
+    openssl_says "$version" -cipher ALL:@SECLEVEL=0
+    check "not with $version" bash -c "! grep -q 'Verify return code: 0 (ok)' '$DIR/said.out' || grep -q 'Cipher is (NONE)' '$DIR/said.out'"
+done
+stop relay
+
 # Rights.
 cat >"$DIR/rights.py" <<'END'
 import errno, sys

@@ -200,7 +200,10 @@ fn enroll(identity: &mut Identity, config: &ExtentConfig, how: &Enrollment) -> R
         Ok(identity.pin_cluster(ClusterPin { key: grant.cluster, generation: seen.max(grant.generation) })?)
     };
     let invitation = (how.invite)().map_err(ApplyError::Own)?;
-    let cluster = apply(&invitation, &applicant, &mut keep)?;
+    let cluster = apply(&invitation, &applicant, &mut keep).inspect_err(|_| {
+        // A later new key is to be new.
+        let _ = std::fs::remove_file(&staged);
+    })?;
     log::info!("{}: given to cluster {}", identity.path().display(), cluster.short());
     Ok(NodeKeys::of(&key, cluster, &path)?)
 }

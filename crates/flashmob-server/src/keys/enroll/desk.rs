@@ -12,6 +12,10 @@ use super::secret::Secret;
 use crate::keys::PublicKey;
 use crate::store::ExtentId;
 
+/// How often a device may come again while somebody compares digits. Each time they are others: who is in between, and knows the code, could come again until
+/// they are those that the device shows.
+pub const AGAIN_MAX: u32 = 5;
+
 /// What is known of extents and keys beside the desk.
 pub trait Known {
     /// The key that is pinned for an extent.
@@ -80,6 +84,8 @@ pub struct Device {
     /// A person has to confirm it.
     pub needs_confirmation: bool,
     ticket: usize,
+    /// How often it came again while it waited.
+    again: u32,
 }
 
 /// What becomes of a request.
@@ -200,6 +206,7 @@ impl Desk {
             caution,
             needs_confirmation,
             ticket,
+            again: 0,
         };
         if !is_pinned && !self.tickets[ticket].used_by.contains(&key) {
             self.tickets[ticket].used_by.push(key);
@@ -231,6 +238,14 @@ impl Desk {
             // Somebody has removed its key meanwhile.
             device.state = State::TurnedDown;
             return Err(turned_down());
+        }
+        if device.state == State::Waiting && device.needs_confirmation {
+            device.again += 1;
+            if device.again > AGAIN_MAX {
+                device.state = State::TurnedDown;
+                let text = "it came again too often while it waited: somebody may be in between. Get another code from `flashmob join`";
+                return Err((Reason::TurnedDown, text.to_string()));
+            }
         }
         (device.request, device.address) = (it.request.clone(), it.address);
         device.digits = it.digits.to_string();

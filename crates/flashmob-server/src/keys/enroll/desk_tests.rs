@@ -130,6 +130,18 @@ fn who_was_turned_down_does_not_come_back_with_another_extent() {
 }
 
 #[test]
+fn digits_cannot_be_tried_without_end() {
+    let (mut desk, world, start) = (Desk::default(), World::default(), Instant::now());
+    desk.issue(vec![secret(1)], terms(1, start + Duration::from_secs(1), true));
+    for _ in 0..=AGAIN_MAX {
+        assert_eq!(come(&mut desk, start, &world, &secret(1), 1, 1), Verdict::Wait(0));
+    }
+    assert_eq!(reason(come(&mut desk, start, &world, &secret(1), 1, 1)), Some(Reason::TurnedDown));
+    assert_eq!(reason(come(&mut desk, start, &world, &secret(1), 1, 1)), Some(Reason::TurnedDown));
+    assert_eq!(desk.devices()[0].state, State::TurnedDown);
+}
+
+#[test]
 fn a_token_asks_nobody_but_for_extents_that_volumes_have() {
     let (mut desk, mut world, start) = (Desk::default(), World::default(), Instant::now());
     desk.issue(vec![secret(1)], terms(8, start + Duration::from_secs(1), false));
@@ -211,7 +223,14 @@ proptest! {
                         continue;
                     };
                     match verdict {
-                        Verdict::Refused(..) => {}
+                        Verdict::Refused(..) => {
+                            // It came too often.
+                            for (number, device) in desk.devices().iter().enumerate() {
+                                if device.state == State::TurnedDown && before.get(number) == Some(&State::Waiting) {
+                                    refused.insert((device.key, came_with[&number]));
+                                }
+                            }
+                        }
                         Verdict::Wait(number) | Verdict::Pin(number) | Verdict::Accepted(number) => {
                             let device = &desk.devices()[number];
                             prop_assert_eq!((device.key, device.request.extent), (key(k), extent(e)));

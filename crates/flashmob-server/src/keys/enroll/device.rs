@@ -62,10 +62,12 @@ pub type Keep<'a> = dyn FnMut(&Grant) -> anyhow::Result<()> + 'a;
 pub fn apply(invitation: &Invitation, applicant: &Applicant<'_>, keep: &mut Keep<'_>) -> Result<PublicKey, ApplyError> {
     let (mut pause, mut told) = (PAUSE_MIN, None);
     loop {
-        match attempt(invitation, applicant, keep) {
+        let mut has_waited = false;
+        match attempt_once(invitation, applicant, keep, &mut has_waited) {
             Err(error @ ApplyError::Broken(..)) => {
                 let text = error.to_string();
-                if told.as_ref() != Some(&text) {
+                // Digits that were shown are no longer those of a connection.
+                if has_waited || told.as_ref() != Some(&text) {
                     log::warn!("{text}; trying again until Ctrl-C");
                     told = Some(text);
                 }
@@ -85,6 +87,15 @@ pub fn attempt(
     invitation: &Invitation,
     applicant: &Applicant<'_>,
     keep: &mut Keep<'_>,
+) -> Result<PublicKey, ApplyError> {
+    attempt_once(invitation, applicant, keep, &mut false)
+}
+
+fn attempt_once(
+    invitation: &Invitation,
+    applicant: &Applicant<'_>,
+    keep: &mut Keep<'_>,
+    has_waited: &mut bool,
 ) -> Result<PublicKey, ApplyError> {
     let address = &invitation.address;
     let broken = |what: &str| {
@@ -137,10 +148,13 @@ pub fn attempt(
     tls.tcp().set_read_timeout(None).map_err(broken("no connection to"))?;
     let accepted = loop {
         match Message::read(&mut tls).map_err(broken("no answer from"))? {
-            Message::Waiting(gateway) if commit(&gateway) == commitment => log::info!(
-                "waiting for confirmation at the gateway, which must show {} for this device",
-                session.shown_digits(&Nonces { device: nonce, gateway })
-            ),
+            Message::Waiting(gateway) if commit(&gateway) == commitment => {
+                *has_waited = true;
+                log::info!(
+                    "waiting for confirmation at the gateway, which must show {} for this device",
+                    session.shown_digits(&Nonces { device: nonce, gateway })
+                );
+            }
             Message::Accepted(proof) => break proof,
             Message::Refused(Reason::Trouble, text) => {
                 return Err(ApplyError::Broken(format!("{address} has trouble"), io::Error::other(text)));

@@ -22,7 +22,7 @@ pub const COMMITMENT_BYTES: usize = 32;
 /// What each end contributes to the digits.
 ///
 /// The gateway commits to its own before it sees the device's. So who is in between, and knows the code, cannot choose what makes the digits of two
-/// sessions equal: one guess in a million, for each use of a code.
+/// sessions equal: a guess in a million, for each of the few times that a device may come with a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nonces {
     /// The device's.

@@ -307,7 +307,13 @@ impl Shared {
         let verdict = match verdict {
             Verdict::Pin(entry) => match self.pin(entry) {
                 Ok(()) => Verdict::Accepted(entry),
-                Err(error) => self.trouble(&error),
+                Err(error) => {
+                    let verdict = self.trouble(&error);
+                    if matches!(verdict, Verdict::Refused(Reason::Identity, _)) {
+                        lock(&self.desk).turn_down(entry);
+                    }
+                    verdict
+                }
             },
             other => other,
         };

@@ -82,8 +82,10 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.say(&people::line(device))?;
-            self.shown.truncate(number);
-            self.shown.push(device.digits.clone());
+            match self.shown.get_mut(number) {
+                Some(shown) => shown.clone_from(&device.digits),
+                None => self.shown.push(device.digits.clone()),
+            }
             has_news = true;
         }
         Ok(has_news)
@@ -283,12 +285,10 @@ fn show_link(session: &Session<'_>, invitation: Invitation) -> anyhow::Result<()
 /// Lets devices in that have the token, until it is used up or its time is over.
 pub fn with_token(
     session: &mut Session<'_>,
-    secret: Secret,
     uses: usize,
+    until: Instant,
     valid_for: Duration,
 ) -> anyhow::Result<Outcome> {
-    let until = Instant::now() + valid_for;
-    session.port.issue(vec![secret], Terms { uses, until, needs_confirmation: false });
     let mut line = Some(ProgressLine::new("waiting for devices"));
     let is_over = |session: &Session<'_>| {
         let decided = session.those(&[State::Kept, State::TurnedDown]).len();
@@ -312,5 +312,6 @@ pub fn with_token(
     }
     drop(line);
     session.until_kept()?;
+    session.until_gone(&session.those(&[State::TurnedDown]))?;
     Ok(session.outcome(uses))
 }

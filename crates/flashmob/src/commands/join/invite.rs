@@ -13,27 +13,21 @@ use flashmob_server::keys::enroll::{Invitation, Secret};
 /// A token in its file, which goes when this is dropped: it counts no longer then.
 pub struct Token {
     path: PathBuf,
-    secret: Secret,
 }
 
 impl Token {
-    /// Draws one, and writes it to a new file that nobody else may read.
-    pub fn write(path: &Path, place: &str, cluster: PublicKey) -> anyhow::Result<Token> {
-        let secret = Secret::draw_link()?;
-        let invitation = Invitation { address: place.to_string(), cluster: Some(cluster), secret: secret.clone() };
+    /// Writes it to a new file that nobody else may read.
+    pub fn write(path: &Path, place: &str, cluster: PublicKey, secret: Secret) -> anyhow::Result<Token> {
+        let invitation = Invitation { address: place.to_string(), cluster: Some(cluster), secret };
         let link = invitation.to_link().context("the cluster is not known")?;
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = file.with_context(|| format!("cannot make {}", path.display()))?;
         // From now on it is removed on every way out.
-        let token = Token { path: path.to_path_buf(), secret };
+        let token = Token { path: path.to_path_buf() };
         file.write_all(link.as_bytes())
             .and_then(|()| file.write_all(b"\n"))
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(token)
-    }
-
-    pub fn secret(&self) -> Secret {
-        self.secret.clone()
     }
 }
 
@@ -65,11 +59,15 @@ mod tests {
     fn a_token_is_its_owners_alone_and_goes_with_its_command() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
-        let token = Token::write(&path, "192.168.1.10:7413", PublicKey([7; 32])).unwrap();
+        let secret = Secret::draw_link().unwrap();
+        let token = Token::write(&path, "192.168.1.10:7413", PublicKey([7; 32]), secret.clone()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let invitation: Invitation = fs::read_to_string(&path).unwrap().parse().unwrap();
-        assert_eq!((invitation.secret, &invitation.address[..]), (token.secret(), "192.168.1.10:7413"));
-        assert!(Token::write(&path, "192.168.1.10:7413", PublicKey([7; 32])).is_err(), "one is never overwritten");
+        assert_eq!((invitation.secret, &invitation.address[..]), (secret.clone(), "192.168.1.10:7413"));
+        assert!(
+            Token::write(&path, "192.168.1.10:7413", PublicKey([7; 32]), secret).is_err(),
+            "one is never overwritten"
+        );
         assert!(path.exists(), "nor removed by who did not write it");
         drop(token);
         assert!(!path.exists());

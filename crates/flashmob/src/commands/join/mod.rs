@@ -8,14 +8,15 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
 use flashmob_server::config::Config;
 use flashmob_server::discovery::here::addresses;
 use flashmob_server::gateway::extents_in_use;
-use flashmob_server::keys::enroll::{JOIN_PORT, JoinPort};
+use flashmob_server::keys::enroll::desk::Terms;
+use flashmob_server::keys::enroll::{JOIN_PORT, JoinPort, Secret};
 
 use super::key::folder_of;
 use super::tell::{self, Form, STATUS_INTERRUPTED};
@@ -94,7 +95,12 @@ pub fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let outcome = match &args.token_out {
         None => desk::with_codes(&mut session, &place, args.nodes.into(), valid_for, args.qr)?,
         Some(path) => {
-            let token = invite::Token::write(path, &place, port.cluster())?;
+            let secret = Secret::draw_link()?;
+            let until = Instant::now() + valid_for;
+            let uses = args.uses.into();
+            // Before anybody can have it.
+            port.issue(vec![secret.clone()], Terms { uses, until, needs_confirmation: false });
+            let _token = invite::Token::write(path, &place, port.cluster(), secret)?;
             session.say(&format!(
                 "the token is in {}, for {} device{} within {}: flashmob node ... --token-file {}",
                 path.display(),
@@ -103,7 +109,7 @@ pub fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
                 invite::in_words(valid_for),
                 path.display()
             ))?;
-            desk::with_token(&mut session, token.secret(), args.uses.into(), valid_for)?
+            desk::with_token(&mut session, uses, until, valid_for)?
         }
     };
     people::report(&config, &port, args.output)?;

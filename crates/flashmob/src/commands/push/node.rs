@@ -66,12 +66,15 @@ fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
         words.extend(["--size".into(), size.clone()]);
     }
     let token = session.kept("token");
-    if let Some(here) = &args.token_file {
-        session.send(here, &token)?;
-        words.extend(["--token-file".into(), token.clone()]);
-    }
+    let sent = match &args.token_file {
+        None => Ok(()),
+        Some(here) => {
+            words.extend(["--token-file".into(), token.clone()]);
+            session.send(here, &token)
+        }
+    };
     words.extend(args.extra.iter().cloned());
-    let started = begin(session, &words);
+    let started = sent.and_then(|()| begin(session, &words));
     if args.token_file.is_some() {
         // It was used, or is of no use there. A device that is gone cannot remove it; it ends with its command.
         let _ = session.try_shell(&format!("rm -f {}", quoted(&token)));
@@ -103,6 +106,7 @@ fn begin(session: &Session, words: &[String]) -> anyhow::Result<(String, u32)> {
 /// Waits until it serves; returns its address and process id.
 fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
     let deadline = Instant::now() + READY_TIMEOUT;
+    let mut told: Option<String> = None;
     let script = format!("{NODE_OF}\necho \"node=$node\"; cat FOLDER/flashmob.d/node.log")
         .replace("FOLDER", &quoted(&session.folder));
     loop {
@@ -112,7 +116,14 @@ fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
         if let (Some(listening), Some(pid)) = (listening_on(log), pid) {
             return Ok((listening, pid));
         }
-        let late = Instant::now() >= deadline;
+        // Somebody compares digits at the gateway.
+        let waits = log.lines().rev().find(|line| line.contains(" for this device") || line.contains("trying again"));
+        let waits = waits.filter(|line| line.contains(" for this device"));
+        if waits.is_some() && waits != told.as_deref() {
+            log::info!("{}: {}", session.name(), waits.unwrap_or_default());
+            told = waits.map(str::to_string);
+        }
+        let late = Instant::now() >= deadline && waits.is_none();
         if pid.is_none() || late || session.stopping() {
             // It must not start later.
             let _ = stop(session);

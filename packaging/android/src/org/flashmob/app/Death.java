@@ -24,7 +24,7 @@ final class Death {
         }
         for (int i = lastLines.size() - 1; i >= 0; i--) {
             String line = lastLines.get(i).toLowerCase(Locale.ROOT);
-            if (line.contains("not enrolled") || line.contains("names no cluster")
+            if (line.contains("not enrolled") || line.contains("that is no link") || line.contains("without keys anyone") || line.contains("names no cluster")
                     || (line.contains("belongs to cluster") && line.contains("not to "))) {
                 return R.string.death_not_enrolled;
             }

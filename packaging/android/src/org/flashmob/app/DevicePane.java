@@ -143,7 +143,10 @@ final class DevicePane {
                 && (!surroundings.key().exists() || surroundings.key().delete())
                 && (!surroundings.checksums().exists() || surroundings.checksums().delete())
                 && surroundings.data().delete();
-        if (!deleted) {
+        if (deleted) {
+            preferences.setKeysWanted(false);
+            Enrolment.forget();
+        } else {
             android.widget.Toast.makeText(activity, R.string.delete_failed, android.widget.Toast.LENGTH_LONG).show();
         }
     }

@@ -19,14 +19,20 @@ final class Enrolment {
         link = accepted;
     }
 
+    static void forget() {
+        link = null;
+    }
+
     /** The link; null without one. It stays until it is over: a node that dies in between starts again with it. */
     static String link() {
         return link;
     }
 
-    /** What the node says. */
-    static void heard(String line) {
-        if (line.contains("given to cluster") || line.contains("belongs to cluster") || line.contains("not enrolled")) {
+    /** What a node says that was started with {@code given}; another link may have been accepted meanwhile. */
+    static void heard(String given, String line) {
+        boolean over = line.contains("given to cluster") || line.contains("belongs to cluster") || line.contains("not enrolled")
+                || line.contains("that is no link");
+        if (over && given != null && given.equals(link)) {
             link = null;
         }
     }

@@ -82,6 +82,7 @@ final class GatewayPane {
     }
 
     private void enroll(String invitation) {
+        preferences.setKeysWanted(true);
         Enrolment.accept(invitation);
         enrolling.run();
     }

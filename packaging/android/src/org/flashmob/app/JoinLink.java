@@ -47,6 +47,11 @@ final class JoinLink {
         return new JoinLink(address, invitation, fingerprint(fragment.substring(0, KEY_CHARS)));
     }
 
+    /** The same invitation at another host, such as the address that a name stands for. */
+    String invitationAt(String host) {
+        return JoinAddress.LINK_PREFIX + address.at(host) + invitation.substring(invitation.indexOf('#'));
+    }
+
     private static String fingerprint(String key) throws BadAddress {
         byte[] bytes;
         try {

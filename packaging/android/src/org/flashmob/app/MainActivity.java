@@ -126,7 +126,10 @@ public final class MainActivity extends Activity implements NodeMonitor.Listener
     }
 
     private void follow(Intent intent) {
-        if (Intent.ACTION_VIEW.equals(intent.getAction()) && intent.getData() != null) {
+        // Not again out of the list of recent apps, which keeps it.
+        boolean isOld = (intent.getFlags() & Intent.FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY) != 0;
+        if (Intent.ACTION_VIEW.equals(intent.getAction()) && intent.getData() != null && !isOld) {
+            setIntent(new Intent(Intent.ACTION_MAIN));
             gatewayPane.offer(intent.getDataString());
         }
     }

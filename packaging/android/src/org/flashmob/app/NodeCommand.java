@@ -15,16 +15,16 @@ final class NodeCommand {
 
     /**
      * @param join HOST:PORT with an address, since a static binary finds no name service on Android; null for none
+     * @param open whether it may serve without keys: not once a link to a cluster with keys was accepted
      * @param enrolls whether the link of a cluster with keys comes by standard input
      */
     static List<String> of(File binary, File data, long sizeBytes, int listenPort, int adminPort, File deviceState, String name, String join,
-            boolean enrolls) {
+            boolean open, boolean enrolls) {
         List<String> command = new ArrayList<>(Arrays.asList(
                 binary.getPath(), "node",
                 "--data", data.getPath(),
                 "--size", Long.toString(sizeBytes),
-                // Without keys until it is enrolled; with keys this means nothing.
-                "--listen", "0.0.0.0:" + listenPort, "--insecure",
+                "--listen", "0.0.0.0:" + listenPort,
                 "--admin", "127.0.0.1:" + adminPort,
                 "--device-state", deviceState.getPath()));
         String plain = plainName(name);
@@ -35,6 +35,9 @@ final class NodeCommand {
         if (join != null) {
             command.add("--join");
             command.add(join);
+        }
+        if (open) {
+            command.add("--insecure");
         }
         if (enrolls) {
             command.add("--token-file");

@@ -116,13 +116,14 @@ final class NodeKeeper implements Supervisor.Hands {
             }
             writeDeviceState();
             String link = Enrolment.link();
+            String input = invitation(link);
             process = NodeProcess.start(
                     NodeCommand.of(surroundings.binary(), surroundings.data(), sizeBytes(), surroundings.listenPort(),
-                            surroundings.adminPort(), surroundings.deviceState(), preferences.name(), joinAddress(), link != null),
-                    surroundings.folder(), surroundings.signals(), link, new NodeProcess.Listener() {
+                            surroundings.adminPort(), surroundings.deviceState(), preferences.name(), joinAddress(), !preferences.areKeysWanted(), input != null),
+                    surroundings.folder(), surroundings.signals(), input, new NodeProcess.Listener() {
                         @Override
                         public void onLine(String line) {
-                            Enrolment.heard(line);
+                            Enrolment.heard(link, line);
                             log.add(line);
                         }
 
@@ -178,6 +179,23 @@ final class NodeKeeper implements Supervisor.Hands {
         } catch (JoinAddress.BadAddress e) {
             // None was given; the screen lets no bad one in.
             return null;
+        }
+    }
+
+    /** The link with its name looked up here; null without one. */
+    private String invitation(String link) {
+        if (link == null) {
+            return null;
+        }
+        try {
+            JoinLink join = JoinLink.parse(link);
+            return join.address.isNumeric() ? join.invitation : join.invitationAt(addressOf(join.address.host));
+        } catch (UnknownHostException e) {
+            log.add(context.getString(R.string.log_join_unknown));
+            return link;
+        } catch (JoinAddress.BadAddress e) {
+            // It was checked when it was accepted.
+            return link;
         }
     }
 

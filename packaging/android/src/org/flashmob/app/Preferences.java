@@ -49,6 +49,16 @@ final class Preferences {
         store.edit().putString("join", join).apply();
     }
 
+    /** Whether the owner has chosen a cluster with keys: from then on the node never serves without. */
+    boolean areKeysWanted() {
+        return store.getBoolean("keys_wanted", false);
+    }
+
+    void setKeysWanted(boolean wanted) {
+        // Not apply(): it must be known to whatever starts the node next.
+        store.edit().putBoolean("keys_wanted", wanted).commit();
+    }
+
     boolean isPausedOnLowBattery() {
         return store.getBoolean("pause_on_low_battery", true);
     }

@@ -167,6 +167,7 @@ public class MainActivityTest {
         Files.write(surroundings.data().toPath(), new byte[2 << 20]);
         Files.write(surroundings.identity().toPath(), new byte[1]);
         Files.write(surroundings.key().toPath(), new byte[1]);
+        preferences.setKeysWanted(true);
         open();
         assertEquals("2\u00a0MiB", text(R.id.size_figure));
         assertEquals(View.GONE, view(R.id.size_chooser).getVisibility());
@@ -178,6 +179,7 @@ public class MainActivityTest {
         assertFalse(surroundings.hasData());
         assertFalse(surroundings.identity().exists());
         assertFalse("a key without its extent is of no use", surroundings.key().exists());
+        assertFalse(preferences.areKeysWanted());
     }
 
     @Test
@@ -215,7 +217,10 @@ public class MainActivityTest {
         assertEquals(link, Enrolment.link());
         assertEquals(NodeService.ACTION_START, shadowOf(activity).getNextStartedService().getAction());
         assertEquals("192.168.1.5:10810", preferences.join());
-        Enrolment.heard("given to cluster 4f47dcc44a0d1ef9");
+        assertTrue(preferences.areKeysWanted());
+        Enrolment.heard("another", "given to cluster 4f47dcc44a0d1ef9");
+        assertNotNull(Enrolment.link());
+        Enrolment.heard(Enrolment.link(), "given to cluster 4f47dcc44a0d1ef9");
     }
 
     @Test
@@ -230,7 +235,10 @@ public class MainActivityTest {
         shadowOf(Looper.getMainLooper()).idle();
         assertEquals(NodeService.ACTION_RESTART, shadowOf(activity).getNextStartedService().getAction());
         assertEquals("", preferences.join());
-        Enrolment.heard("given to cluster 4f47dcc44a0d1ef9");
+        assertTrue(preferences.areKeysWanted());
+        Enrolment.heard("another", "given to cluster 4f47dcc44a0d1ef9");
+        assertNotNull(Enrolment.link());
+        Enrolment.heard(Enrolment.link(), "given to cluster 4f47dcc44a0d1ef9");
         address.setText("flashmob://join/192.168.1.5:7413#cut");
         view(R.id.gateway_keep).performClick();
         String message = shadowOf(ShadowAlertDialog.getLatestAlertDialog()).getMessage().toString();

@@ -100,7 +100,7 @@ public class NodeServiceTest {
             arguments.add(noted.getString(i));
         }
         assertEquals(NodeCommand.of(surroundings.binary(), surroundings.data(), 1L << 30, surroundings.listenPort(), surroundings.adminPort(), surroundings.deviceState(),
-                "nexus", "192.168.1.5:10810", false), arguments);
+                "nexus", "192.168.1.5:10810", true, false), arguments);
         Device.await("two gateways and their rate",
                 () -> NodeMonitor.get().latest().status.gateways == 2 && NodeMonitor.get().latest().rates.requestsPerSecond > 0);
     }
@@ -109,6 +109,7 @@ public class NodeServiceTest {
     public void aLinkWithASecretGoesToTheNodeByItsStandardInputAlone() throws Exception {
         String link = "flashmob://join/192.168.1.5:7413#" + new String(new char[43]).replace('\0', 'B') + "." + new String(new char[22]).replace('\0', 'S');
         Enrolment.accept(link);
+        preferences.setKeysWanted(true);
         surroundings.mode("enroll");
         command(NodeService.ACTION_START);
         Device.await("the digits", () -> "482 913".equals(Enrolment.digits(NodeMonitor.get().latest().log)));
@@ -126,12 +127,13 @@ public class NodeServiceTest {
         command(NodeService.ACTION_RESTART);
         Device.await("another start", () -> surroundings.notes("starts").size() == 2);
         assertFalse(surroundings.notes("starts").get(1).contains("--token-file"));
+        assertFalse("never without keys", surroundings.notes("starts").toString().contains("--insecure"));
         Device.awaitPhase(SERVING);
     }
 
     @Test
     public void aLinkThatIsRefusedIsNotTriedAgain() throws Exception {
-        Enrolment.accept("flashmob://join/192.168.1.5:7413#x");
+        Enrolment.accept("flashmob://join/192.168.1.5:7413#" + new String(new char[43]).replace('\0', 'B') + "." + new String(new char[22]).replace('\0', 'S'));
         surroundings.mode("refused");
         command(NodeService.ACTION_START);
         Device.awaitPhase(FAILED);
