@@ -117,7 +117,7 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     /// Give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
     Key(key::KeyArgs),
-    /// Enroll devices as nodes of a cluster with keys, by one-use codes.
+    // Its own description, which is longer.
     Join(join::JoinArgs),
     /// Add, list and revoke NBD clients of a cluster with keys.
     Client(client::ClientArgs),

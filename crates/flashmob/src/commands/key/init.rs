@@ -48,8 +48,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "the cluster's key: {cluster}")?;
     writeln!(out, "the folder with the keys: {}; keep a copy of it elsewhere", keys.display())?;
-    writeln!(out, "next, at each node: flashmob node ... --cluster {cluster}")?;
-    writeln!(out, "then, here: flashmob key pin {} EXTENT KEY, with the two that the node prints", path.display())?;
+    writeln!(out, "next: flashmob join {}, which shows a code for a device", path.display())?;
     Ok(())
 }
 

@@ -19,9 +19,12 @@ use flashmob_server::keys::{Folder, PublicKey};
 #[command(after_help = "\
 Example:
   flashmob key init cluster.toml              # gateway: prints the cluster's key
+  flashmob join cluster.toml --nodes 2        # gateway: shows a code for each node, to enter there
+  flashmob gateway cluster.toml
+
+The same without codes:
   flashmob node --data e.bin --cluster KEY    # each node: prints its extent and key
-  flashmob key pin cluster.toml EXTENT KEY    # gateway: once for each node
-  flashmob gateway cluster.toml")]
+  flashmob key pin cluster.toml EXTENT KEY    # gateway: once for each node")]
 pub struct KeyArgs {
     #[command(subcommand)]
     command: Command,

@@ -19,7 +19,7 @@ const CREDENTIAL: &str = "flashmob-token";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Keys")]
 pub struct JoiningArgs {
-    /// Enroll this node in a cluster with keys, at a running 'flashmob join' (default port: 7413). The code that it shows is read from
+    /// Enroll this node in a cluster with keys, at a running 'flashmob join' (usually port 7413). The code that it shows is read from
     /// stdin. A node that is enrolled already needs no code.
     #[arg(long, alias = "enrol", value_name = "HOST:PORT", group = "assignment")]
     enroll: Option<Place>,
