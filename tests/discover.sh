@@ -136,20 +136,7 @@ finish qr 45
 cp "$DIR/qr.out" "$DIR/qr.json"
 check 'those with --join are found, and the message says that only they are' jq -e '
     [.nodes[] | .name] == ["tab4", "tab5"] and all(.nodes[]; .found_by == ["join"] and .answers) and any(.notes[]; test("by --join only"))' "$DIR/qr.json"
-"$PYTHON" - "$DIR/qr.log" >"$DIR/qr.pbm" <<'PICTURE'
-import re, sys
-rows = []
-for line in open(sys.argv[1], encoding="utf-8"):
-    found = re.search("\x1b\\[38;5;16;48;5;231m(.*)\x1b\\[0m", line)
-    if found:
-        rows.append("".join("1" if c in "█▀" else "0" for c in found[1]))
-        rows.append("".join("1" if c in "█▄" else "0" for c in found[1]))
-scale = 4
-print("P1", len(rows[0]) * scale, len(rows) * scale)
-for row in rows:
-    for _ in range(scale):
-        print("".join(c * scale for c in row))
-PICTURE
+"$PYTHON" "$TESTS/qr_picture.py" "$DIR/qr.log" >"$DIR/qr.pbm"
 [ "$(zbarimg --quiet --raw "$DIR/qr.pbm" 2>/dev/null)" = "flashmob://join/$HOST.$OTHER:7410" ] || fail 'the QR code says something else'
 pass 'the QR code on the terminal is read by another program'
 wait_for 25 'the gateway to follow node 4' where "$HOST.4:7411" "$HOST.44:7411"

@@ -15,7 +15,6 @@ VOLUME=('timeout = "60s"')
 printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/gateway.toml"
 refused 'a cluster without keys has no codes' 'has no keys' "${join[@]}"
 check 'key init' "${key[@]}" init "$DIR/gateway.toml"
-cluster=$("${key[@]}" show "$DIR/gateway.toml" --output json | jq -r .cluster)
 
 pins() { "${key[@]}" show "$DIR/gateway.toml" --output json | jq '.nodes | length'; }
 
@@ -112,20 +111,7 @@ check 'which is told' log_has expired 'no device is enrolled'
 # A QR code.
 begin_join qr --qr --yes
 code qr 1 >/dev/null
-"$PYTHON" - "$DIR/qr.out" >"$DIR/qr.pbm" <<'END'
-import re, sys
-rows = []
-for line in open(sys.argv[1], encoding="utf-8"):
-    found = re.search("\x1b\\[38;5;16;48;5;231m(.*)\x1b\\[0m", line)
-    if found:
-        rows.append("".join("1" if c in "█▀" else "0" for c in found[1]))
-        rows.append("".join("1" if c in "█▄" else "0" for c in found[1]))
-scale = 4
-print("P1", len(rows[0]) * scale, len(rows) * scale)
-for row in rows:
-    for _ in range(scale):
-        print("".join(c * scale for c in row))
-END
+"$PYTHON" "$TESTS/qr_picture.py" "$DIR/qr.out" >"$DIR/qr.pbm"
 zbarimg --quiet --raw "$DIR/qr.pbm" >"$DIR/scanned" 2>/dev/null || fail 'the QR code cannot be read'
 check 'the QR code has the link with the secret' grep -Eq "^flashmob://join/$PLACE#[A-Za-z0-9_-]{43}\.[A-Za-z0-9_-]{22}$" "$DIR/scanned"
 enrolling node2 "$(cat "$DIR/scanned")" --token-file -

@@ -7,23 +7,11 @@
 . "$TESTS/lib/keys.sh"
 need jq
 
-MIB=16
-NODE_SIZE=${MIB}MiB
+NODE_SIZE=16MiB
 key=("$FLASHMOB" key)
 generation() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.keys.generation == $1"; }
 
-printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/gateway.toml"
-check 'key init' "${key[@]}" init "$DIR/gateway.toml"
-cluster=$("${key[@]}" show "$DIR/gateway.toml" --output json | jq -r .cluster)
-GATEWAY_LINES=('keys = "gateway.keys"')
-NODE_OPTIONS=(--cluster "$cluster")
-NODES=()
-for n in 0 1 2 3; do
-    NODES+=("node$n")
-    start_node "node$n" ${MIB}MiB
-    pin "node$n" >/dev/null
-done
-start_gateway 'layout = "mapped"' 'copies = 2' 'timeout = "120s"' 'evict_after = "20s"' 'reconnect_max = "500ms"'
+start_keyed 4 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'timeout = "120s"' 'evict_after = "20s"' 'reconnect_max = "500ms"'
 admin_address
 whole_again
 # Over the unix socket, which needs no certificate.

@@ -4,18 +4,9 @@
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/keys.sh"
-need qemu-img nbdcopy nbdinfo
+need qemu-img nbdcopy nbdinfo jq
 
-printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/gateway.toml"
-check 'key init' "$FLASHMOB" key init "$DIR/gateway.toml"
-cluster=$("$FLASHMOB" key show "$DIR/gateway.toml" --output json | jq -r .cluster)
-GATEWAY_LINES=('keys = "gateway.keys"')
-NODES=(node0 node1)
-for node in "${NODES[@]}"; do
-    start_node "$node" 16MiB --cluster "$cluster"
-    pin "$node" >/dev/null
-done
-start_gateway 'timeout = "60s"'
+start_keyed 2 16MiB 'timeout = "60s"'
 check 'a client gets a certificate' "$FLASHMOB" client add "$DIR/gateway.toml" alice --volume pool --out "$DIR/alice"
 
 # A pattern that would be found.

@@ -11,16 +11,9 @@ VOLUME=('timeout = "60s"')
 client=("$FLASHMOB" client)
 
 # The nodes of two volumes, with keys.
-cat >"$DIR/gateway.toml" <<END
-[[volume]]
-name = "pool"
-[[volume.node]]
-address = "127.0.0.1:1"
-END
-check 'key init' "$FLASHMOB" key init "$DIR/gateway.toml"
-cluster=$("$FLASHMOB" key show "$DIR/gateway.toml" --output json | jq -r .cluster)
+cluster_keys
 NODES=(node0 node1)
-for node in "${NODES[@]}"; do start_node "$node" 16MiB --cluster "$cluster"; done
+for node in "${NODES[@]}"; do start_node "$node" 16MiB --cluster "$CLUSTER"; done
 {
     printf 'keys = "gateway.keys"\nlisten = ["127.0.0.1:0", "unix:%s/gateway.sock"]\nadmin = "127.0.0.1:0"\n' "$DIR"
     printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "%s"\n' "${ADDR[node0]}"

@@ -14,16 +14,7 @@ BOUND=2
 NODE_SIZE=16MiB
 ulimit -n 8192 || fail 'not enough open files are allowed'
 
-printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/gateway.toml"
-check 'key init' "$FLASHMOB" key init "$DIR/gateway.toml"
-cluster=$("$FLASHMOB" key show "$DIR/gateway.toml" --output json | jq -r .cluster)
-GATEWAY_LINES=('keys = "gateway.keys"')
-NODES=(node0 node1)
-for node in "${NODES[@]}"; do
-    start_node "$node" $NODE_SIZE --cluster "$cluster"
-    pin "$node" >/dev/null
-done
-start_gateway 'timeout = "60s"'
+start_keyed 2 $NODE_SIZE 'timeout = "60s"'
 admin_address
 check 'a client gets a certificate' "$FLASHMOB" client add "$DIR/gateway.toml" alice --volume pool --out "$DIR/alice"
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$UNIX_URI" --fill --depth 64 --model "$DIR/model"

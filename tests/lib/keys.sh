@@ -9,3 +9,26 @@ pin() {
     # shellcheck disable=SC2046 # two words
     "$FLASHMOB" key pin "$DIR/gateway.toml" $(shown_by "$1") "${@:2}"
 }
+
+# cluster_keys: gives keys to a configuration that names no node that there is. Sets CLUSTER to the cluster's public key.
+cluster_keys() {
+    printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/gateway.toml"
+    check 'key init' "$FLASHMOB" key init "$DIR/gateway.toml"
+    CLUSTER=$("$FLASHMOB" key show "$DIR/gateway.toml" --output json | jq -r .cluster)
+}
+
+# start_keyed N SIZE [VOLUME LINE...]: as start_cluster, with keys.
+start_keyed() {
+    local count=$1 size=$2 i
+    shift 2
+    cluster_keys
+    # shellcheck disable=SC2034 # write_config has it
+    GATEWAY_LINES=('keys = "gateway.keys"')
+    NODES=()
+    for ((i = 0; i < count; i++)); do
+        NODES+=("node$i")
+        start_node "node$i" "$size" --cluster "$CLUSTER"
+        pin "node$i" >/dev/null
+    done
+    start_gateway "$@"
+}

@@ -22,6 +22,8 @@ use flashmob_server::net::tls::{TlsEnd, TlsIdentity, WaitingTls};
 use flashmob_server::node::Enrollment;
 use flashmob_server::store::ExtentId;
 
+use cluster::until;
+
 /// A cluster's keys, and its open port.
 struct Desk {
     port: JoinPort,
@@ -76,17 +78,6 @@ impl Desk {
     fn until_kept(&self, count: usize) {
         let kept = || self.port.devices().iter().filter(|device| device.state == State::Kept).count();
         until("devices have the cluster's key", || (kept() == count).then_some(()));
-    }
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

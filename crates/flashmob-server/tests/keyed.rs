@@ -6,13 +6,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason};
 use flashmob_server::keys::door::NEEDS_KEYS;
 use flashmob_server::keys::{Folder, PublicKey};
+
+use cluster::until;
 
 const SIZE_BYTES: u64 = 1 << 20;
 
@@ -34,17 +36,6 @@ fn read(gateway: &cluster::Gateway, len: u32) -> Option<Vec<u8>> {
 fn refusal(gateway: &cluster::Gateway) -> Option<String> {
     let report = gateway.reporter.ask().and_then(|report| report.gateway)?;
     report.volumes[0].nodes[0].refusal.clone()
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A cluster with keys, in a folder of its own, and a node of it that is pinned.

@@ -42,6 +42,16 @@ pub fn addresses() -> Vec<IpAddr> {
     found
 }
 
+/// Where others reach what listens at `listen`: at one of this device's addresses, unless it listens at a certain one.
+#[must_use]
+pub fn reachable(listen: SocketAddr) -> Option<SocketAddr> {
+    if !listen.ip().is_unspecified() {
+        return Some(listen);
+    }
+    let fits = |ip: &IpAddr| listen.is_ipv6() || ip.is_ipv4();
+    addresses().into_iter().find(fits).map(|ip| SocketAddr::new(ip, listen.port()))
+}
+
 /// Sorts the usual addresses of bridges after those of homes and offices.
 fn usual_last(ip: &IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 172 && (17..=31).contains(&ip.octets()[1]))

@@ -205,6 +205,16 @@ impl Folder {
         Ok((bytes, grant))
     }
 
+    /// The gateway's key, with the grant for it, as bytes and read.
+    pub(super) fn gateway_key(&self) -> Result<(Vec<u8>, Grant, SecretKey), FolderError> {
+        let (grant, granted) = self.granted()?;
+        let key = SecretKey::load(&self.path("gateway.key"))?;
+        if granted.gateway != key.public() {
+            return Err(FolderError::Foreign(self.path("gateway.grant")));
+        }
+        Ok((grant, granted, key))
+    }
+
     /// The nodes' keys.
     ///
     /// # Errors

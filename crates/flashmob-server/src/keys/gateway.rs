@@ -1,12 +1,10 @@
 //! What a gateway needs to link to its nodes. It follows what `flashmob key` changes in the folder meanwhile.
 
-use std::io;
-
 use super::folder::{Folder, FolderError, LINK_PURPOSE};
 use super::grant::Grant;
-use super::key::{PublicKey, SecretKey};
+use super::key::PublicKey;
 use super::pins::{FILE_BYTES_MAX, Pins, read_file};
-use crate::net::tls::{TlsEnd, TlsIdentity};
+use crate::net::tls::TlsEnd;
 use crate::store::{ExtentId, read_bounded};
 
 /// The keys of a gateway.
@@ -32,20 +30,15 @@ impl Folder {
     /// See [`FolderError`].
     pub fn load(&self) -> Result<GatewayKeys, FolderError> {
         self.cluster()?;
-        let (grant, granted) = self.granted()?;
-        let key = SecretKey::load(&self.path("gateway.key"))?;
-        if granted.gateway != key.public() {
-            return Err(FolderError::Foreign(self.path("gateway.grant")));
-        }
+        let (grant, granted, key) = self.gateway_key()?;
         let nodes_file = read_file(&self.path("nodes"))?;
         let pins = Pins::parse(&self.path("nodes"), &nodes_file)?;
         let known: Vec<PublicKey> = pins.iter().map(|(_, key)| key).collect();
         let is_known = move |spki: &[u8]| PublicKey::from_spki(spki).is_some_and(|key| known.contains(&key));
-        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
-        let end = TlsEnd::client(&identity, LINK_PURPOSE, is_known).map_err(|e| FolderError::Io {
+        let end = key.client_end(LINK_PURPOSE, is_known).map_err(|source| FolderError::Io {
             action: "use",
             path: self.path("gateway.key"),
-            source: io::Error::other(e),
+            source,
         })?;
         Ok(GatewayKeys { folder: self.clone(), nodes_file, grant, granted, pins, end })
     }

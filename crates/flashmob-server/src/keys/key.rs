@@ -13,6 +13,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use zeroize::Zeroizing;
 
 use super::guard::keep_memory_private;
+use crate::net::tls::{TlsEnd, TlsIdentity};
 pub use crate::store::{BadPublicKey, PublicKey};
 use crate::store::{create_anew, sync_parent};
 
@@ -135,6 +136,28 @@ impl SecretKey {
     #[must_use]
     pub fn to_pkcs8(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new([&PKCS8_PREFIX[..], &self.seed[..]].concat())
+    }
+
+    /// The end of connections with this key that connects. It goes on only with keys that are known.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub(super) fn client_end(
+        &self,
+        purpose: &[u8],
+        is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+    ) -> io::Result<TlsEnd> {
+        let identity = TlsIdentity { pkcs8: &self.to_pkcs8(), spki: &self.public().to_spki() };
+        TlsEnd::client(&identity, purpose, is_known).map_err(io::Error::other)
+    }
+
+    /// The end that is connected to, by anybody who has a key: what follows says who may go on.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub(super) fn server_end(&self, purpose: &[u8]) -> io::Result<TlsEnd> {
+        let identity = TlsIdentity { pkcs8: &self.to_pkcs8(), spki: &self.public().to_spki() };
+        TlsEnd::server(&identity, purpose, |spki| PublicKey::from_spki(spki).is_some()).map_err(io::Error::other)
     }
 
     /// Writes it to a new file, which its owner alone may read; on the flash when this returns.

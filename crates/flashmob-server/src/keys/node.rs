@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::folder::LINK_PURPOSE;
 use super::key::{KeyError, PublicKey, SecretKey};
-use crate::net::tls::{TlsEnd, TlsIdentity};
+use crate::net::tls::TlsEnd;
 
 /// What a node needs to let gateways in.
 #[derive(Debug)]
@@ -48,11 +48,8 @@ impl NodeKeys {
     /// # Errors
     /// It cannot be used.
     pub fn of(key: &SecretKey, cluster: PublicKey, path: &Path) -> Result<NodeKeys, KeyError> {
-        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
         // Anybody's key: the grant, which follows, says whether it is a gateway's.
-        let is_key = |spki: &[u8]| PublicKey::from_spki(spki).is_some();
-        let end = TlsEnd::server(&identity, LINK_PURPOSE, is_key);
-        let end = end.map_err(|error| failed("use", path, std::io::Error::other(error)))?;
+        let end = key.server_end(LINK_PURPOSE).map_err(|source| failed("use", path, source))?;
         Ok(NodeKeys { public: key.public(), cluster, end })
     }
 }

@@ -97,8 +97,8 @@ impl Pins {
     }
 
     fn check(&self, extent: ExtentId, key: PublicKey, is_replaced: bool) -> Result<(), PinError> {
-        match self.by_extent.get(&extent) {
-            Some(&known) if known != key && !is_replaced => return Err(PinError::Known(extent, known)),
+        match self.key_of(extent) {
+            Some(known) if known != key && !is_replaced => return Err(PinError::Known(extent, known)),
             _ => {}
         }
         match self.extent_of(key) {
@@ -137,6 +137,12 @@ impl Pins {
         let nodes = self.iter().map(|(extent, key)| Entry { extent, key }).collect();
         let body = toml::to_string(&Document { nodes }).map_err(|e| failed(io::Error::other(e)))?;
         replace_private(&self.path, &format!("{HEADING}{body}")).map_err(failed)
+    }
+
+    /// The key of an extent.
+    #[must_use]
+    pub fn key_of(&self, extent: ExtentId) -> Option<PublicKey> {
+        self.by_extent.get(&extent).copied()
     }
 
     /// The extent that this key proves.

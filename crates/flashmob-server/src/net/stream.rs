@@ -333,6 +333,18 @@ pub fn refuse_unknown_congestion(name: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Connects to `HOST:PORT` for a program that waits: each address that the name has is tried for so long.
+pub fn connect_waiting(authority: &str, patience: Duration) -> io::Result<std::net::TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for addr in flashmob_host::addresses_of_authority(authority)? {
+        match std::net::TcpStream::connect_timeout(&addr, patience) {
+            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// Begins a TCP connection. The options that decide the window must be set before it is made.
 pub fn connect(addr: SocketAddr, options: &SocketOptions) -> io::Result<Stream> {
     let domain = if addr.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };

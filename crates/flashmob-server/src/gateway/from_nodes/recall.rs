@@ -13,6 +13,7 @@ use flashmob_core::wire::mirror::{Recall, Recalled};
 use crate::config::NodeSource;
 use crate::keys::GatewayKeys;
 use crate::keys::folder::LINK_PURPOSE;
+use crate::net::stream::connect_waiting;
 use crate::net::tls::WaitingTls;
 use crate::store::ExtentId;
 use crate::store::identity::{Identity, sidecar_path};
@@ -65,19 +66,10 @@ fn ask_proven(stream: TcpStream, keys: &GatewayKeys) -> anyhow::Result<Told> {
 }
 
 fn connect(address: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for addr in flashmob_host::addresses_of_authority(address)? {
-        match TcpStream::connect_timeout(&addr, PATIENCE) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let stream = connect_waiting(address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 /// Gets all of a node's mirror over a fresh connection.

@@ -296,7 +296,8 @@ impl Desk {
     }
 }
 
-fn turned_down() -> (Reason, String) {
+/// What a device is told to which somebody says no.
+pub(super) fn turned_down() -> (Reason, String) {
     (Reason::TurnedDown, "it was turned down at the gateway".to_string())
 }
 

@@ -9,7 +9,8 @@ use super::message::{Message, Reason, Request};
 use super::proof::{DIGITS_EXPORT, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Invitation;
 use crate::keys::{Grant, PublicKey, SecretKey};
-use crate::net::tls::{PATIENCE, TlsEnd, TlsIdentity, WaitingTls};
+use crate::net::stream::connect_waiting;
+use crate::net::tls::{PATIENCE, WaitingTls};
 
 /// Pauses between attempts: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -103,7 +104,9 @@ fn attempt_once(
         move |error: io::Error| ApplyError::Broken(what, error)
     };
     let impostor = |why| ApplyError::Impostor(address.clone(), why);
-    let end = client_end(applicant.key).map_err(ApplyError::Own)?;
+    // Any key: the secret decides.
+    let is_key = |spki: &[u8]| PublicKey::from_spki(spki).is_some();
+    let end = applicant.key.client_end(ENROLL_PURPOSE, is_key).map_err(|error| ApplyError::Own(error.into()))?;
     let tcp = connect(address).map_err(broken("cannot reach `flashmob join` at"))?;
     let mut tls = match WaitingTls::begin(&end, tcp) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -114,7 +117,7 @@ fn attempt_once(
     let gateway = tls.peer_spki(ENROLL_PURPOSE).and_then(PublicKey::from_spki);
     let Some(gateway) = gateway else { return Err(impostor("is no `flashmob join`")) };
 
-    tls.wait_until(Some(Instant::now() + PATIENCE));
+    tls.wait_until(Some(Instant::now() + PATIENCE)).map_err(broken("no connection to"))?;
     let Message::Offer(grant, commitment) = Message::read(&mut tls).map_err(broken("nothing comes from"))? else {
         return Err(impostor("does not begin with an offer"));
     };
@@ -144,8 +147,7 @@ fn attempt_once(
     tls.write_all(&message.to_bytes()).map_err(broken("no connection to"))?;
 
     // Somebody may have to confirm it, which may take long.
-    tls.wait_until(None);
-    tls.tcp().set_read_timeout(None).map_err(broken("no connection to"))?;
+    tls.wait_until(None).map_err(broken("no connection to"))?;
     let accepted = loop {
         match Message::read(&mut tls).map_err(broken("no answer from"))? {
             Message::Waiting(gateway) if commit(&gateway) == commitment => {
@@ -174,24 +176,9 @@ fn attempt_once(
     Ok(cluster)
 }
 
-fn client_end(key: &SecretKey) -> anyhow::Result<TlsEnd> {
-    let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
-    // Any key: the secret decides.
-    Ok(TlsEnd::client(&identity, ENROLL_PURPOSE, |spki| PublicKey::from_spki(spki).is_some())?)
-}
-
 fn connect(address: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for addr in flashmob_host::addresses_of_authority(address)? {
-        match TcpStream::connect_timeout(&addr, PATIENCE) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
-                socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let stream = connect_waiting(address, PATIENCE)?;
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
+    socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    Ok(stream)
 }

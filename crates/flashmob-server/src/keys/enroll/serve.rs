@@ -13,14 +13,14 @@ use flashmob_host::newcomer::to_replace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ENROLL_PURPOSE;
-use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict};
+use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict, turned_down};
 use super::message::{Message, Reason};
 use super::proof::{DIGITS_EXPORT, NONCE_BYTES, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Secret;
 use crate::keys::folder::FolderError;
 use crate::keys::pins::PinError;
-use crate::keys::{Doorman, Folder, Grant, Pins, PublicKey, SecretKey};
-use crate::net::tls::{PATIENCE, TlsEnd, TlsIdentity, WaitingTls};
+use crate::keys::{Doorman, Folder, Grant, Pins, PublicKey};
+use crate::net::tls::{PATIENCE, TlsEnd, WaitingTls};
 use crate::store::ExtentId;
 
 /// Most connections that have proven nothing: one of them makes room for a newcomer.
@@ -88,7 +88,7 @@ struct Now<'a>(Pins, &'a HashSet<ExtentId>);
 
 impl Known for Now<'_> {
     fn pin_of(&self, extent: ExtentId) -> Option<PublicKey> {
-        self.0.iter().find(|(known, _)| *known == extent).map(|(_, key)| key)
+        self.0.key_of(extent)
     }
 
     fn extent_of(&self, key: PublicKey) -> Option<ExtentId> {
@@ -113,13 +113,8 @@ impl JoinPort {
         may_replace: bool,
     ) -> anyhow::Result<(JoinPort, Receiver<Event>)> {
         use anyhow::Context;
-        let (grant, granted) = folder.granted()?;
-        let key = SecretKey::load(&folder.path("gateway.key"))?;
-        if granted.gateway != key.public() {
-            return Err(FolderError::Foreign(folder.path("gateway.grant")).into());
-        }
-        let identity = TlsIdentity { pkcs8: &key.to_pkcs8(), spki: &key.public().to_spki() };
-        let end = TlsEnd::server(&identity, ENROLL_PURPOSE, |spki| PublicKey::from_spki(spki).is_some())?;
+        let (grant, granted, key) = folder.gateway_key()?;
+        let end = key.server_end(ENROLL_PURPOSE)?;
         let listener = TcpListener::bind(listen)
             .with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
         listener.set_nonblocking(true)?;
@@ -290,7 +285,7 @@ impl Shared {
         };
         let nonce = draw_nonce()?;
         tls.write_all(&Message::Offer(self.grant.clone(), commit(&nonce)).to_bytes())?;
-        tls.wait_until(Some(Instant::now() + PATIENCE));
+        tls.wait_until(Some(Instant::now() + PATIENCE))?;
         let Message::Request(request, proof) = Message::read(&mut tls)? else { return Ok(None) };
 
         let digits = session.shown_digits(&Nonces { device: request.nonce, gateway: nonce });
@@ -337,15 +332,15 @@ impl Shared {
         self.is_device(number, entry);
         let answer = match self.until_decided(&mut tls, entry, nonce) {
             Ok(State::TurnedDown) => {
-                let text = "it was turned down at the gateway".to_string();
-                tls.write_all(&Message::Refused(Reason::TurnedDown, text).to_bytes())?;
+                let (reason, text) = turned_down();
+                tls.write_all(&Message::Refused(reason, text).to_bytes())?;
                 return Ok(None);
             }
             Ok(_) => session.prove(&secret, Role::Gateway, &request.to_bytes()),
             Err(_) => return Ok(Some(entry)),
         };
         let kept = tls.write_all(&Message::Accepted(answer).to_bytes()).and_then(|()| {
-            tls.wait_until(Some(Instant::now() + KEEP_PATIENCE));
+            tls.wait_until(Some(Instant::now() + KEEP_PATIENCE))?;
             Message::read(&mut tls)
         });
         match kept {
@@ -400,7 +395,7 @@ impl Shared {
                 tls.write_all(&Message::Waiting(nonce).to_bytes())?;
                 has_told = true;
             }
-            tls.wait_until(Some(Instant::now() + SLICE));
+            tls.wait_until(Some(Instant::now() + SLICE))?;
             match Message::read(tls) {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
                 Err(error) => return Err(error),
@@ -435,7 +430,7 @@ impl Shared {
         }
         let mut pins = self.folder.pins()?;
         // Only the key that somebody saw.
-        let replaced = pins.iter().find(|(extent, _)| *extent == device.request.extent).map(|(_, key)| key);
+        let replaced = pins.key_of(device.request.extent);
         let may_replace = replaced.is_some_and(|key| device.caution == Some(Caution::Replaces(key)));
         pins.pin(device.request.extent, device.key, may_replace)?;
         lock(&self.desk).pinned(number);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustls::Connection;
 
@@ -13,7 +13,9 @@ use super::{HANDSHAKE_BYTES_MAX, PATIENCE, TlsEnd, failed, spki_of, too_long};
 pub struct WaitingTls {
     connection: Connection,
     tcp: TcpStream,
-    /// When waiting ends, if it does before the socket's own timeouts.
+    /// The socket's own timeout.
+    timeout: Option<Duration>,
+    /// When waiting ends, in its place.
     until: Option<Instant>,
 }
 
@@ -24,12 +26,11 @@ impl WaitingTls {
     /// They are not, or the connection failed.
     pub fn begin(end: &TlsEnd, tcp: TcpStream) -> io::Result<WaitingTls> {
         let connection = end.begin().map_err(io::Error::other)?;
-        let timeout = tcp.read_timeout()?;
-        let mut tls = WaitingTls { connection, tcp, until: Some(Instant::now() + PATIENCE) };
-        let proven = tls.prove();
-        tls.until = None;
-        tls.tcp.set_read_timeout(timeout)?;
-        proven.map(|()| tls)
+        let (timeout, until) = (tcp.read_timeout()?, Some(Instant::now() + PATIENCE));
+        let mut tls = WaitingTls { connection, tcp, timeout, until };
+        tls.prove()?;
+        tls.wait_until(None)?;
+        Ok(tls)
     }
 
     fn prove(&mut self) -> io::Result<()> {
@@ -98,15 +99,13 @@ impl WaitingTls {
         self.connection.export_keying_material([0; 32], label, None).map_err(io::Error::other)
     }
 
-    /// Lets waiting for bytes end at this time, or when the socket's timeout is over.
-    pub fn wait_until(&mut self, until: Option<Instant>) {
+    /// Lets waiting for bytes end at this time, or when the timeout that the socket had at first is over.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn wait_until(&mut self, until: Option<Instant>) -> io::Result<()> {
         self.until = until;
-    }
-
-    /// The socket.
-    #[must_use]
-    pub fn tcp(&self) -> &TcpStream {
-        &self.tcp
+        if until.is_none() { self.tcp.set_read_timeout(self.timeout) } else { Ok(()) }
     }
 }
 

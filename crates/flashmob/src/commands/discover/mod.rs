@@ -19,7 +19,7 @@ use clap::builder::RangedU64ValueParser;
 use self::search::Search;
 use crate::commands::tell::Form;
 use flashmob_server::discovery::DISCOVER_PORT;
-use flashmob_server::discovery::here::addresses;
+use flashmob_server::discovery::here::reachable;
 use flashmob_server::discovery::join::URL_PREFIX;
 
 /// Default duration of a search.
@@ -74,7 +74,7 @@ pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
         anyhow::bail!("{} already exists; use --force to replace it", path.display());
     }
     let mut search = Search::start(args.listen)?;
-    let join = join_address(search.listens_at());
+    let join = reachable(search.listens_at());
     tell_where_to_join(args, join);
     if args.watch {
         return watch::watch(&mut search, args.output == Form::Json, join);
@@ -98,15 +98,6 @@ pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
         anyhow::bail!("found {} of {wanted} nodes; use --wait 10s to search longer", search.found.len());
     }
     Ok(())
-}
-
-/// The address that nodes are to join: one of this device, unless it listens on a certain one.
-fn join_address(listen: SocketAddr) -> Option<SocketAddr> {
-    if !listen.ip().is_unspecified() {
-        return Some(listen);
-    }
-    let fits = |ip: &std::net::IpAddr| listen.is_ipv6() || ip.is_ipv4();
-    addresses().into_iter().find(fits).map(|ip| SocketAddr::new(ip, listen.port()))
 }
 
 fn tell_where_to_join(args: &DiscoverArgs, join: Option<SocketAddr>) {

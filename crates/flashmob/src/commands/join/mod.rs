@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use flashmob_server::config::Config;
-use flashmob_server::discovery::here::addresses;
+use flashmob_server::discovery::here::reachable;
 use flashmob_server::gateway::extents_in_use;
 use flashmob_server::keys::enroll::desk::Terms;
 use flashmob_server::keys::enroll::{JOIN_PORT, JoinPort, Secret};
@@ -125,10 +125,9 @@ pub fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
 
 /// `HOST:PORT` for devices.
 fn place(args: &JoinArgs, listen: SocketAddr) -> anyhow::Result<String> {
-    let of = |ip: IpAddr| SocketAddr::new(ip, listen.port()).to_string();
     if let Some(host) = &args.advertise {
         let place = match host.parse::<IpAddr>() {
-            Ok(ip) => of(ip),
+            Ok(ip) => SocketAddr::new(ip, listen.port()).to_string(),
             Err(_) => format!("{host}:{}", listen.port()),
         };
         let target: flashmob_server::discovery::join::Target = place
@@ -136,12 +135,8 @@ fn place(args: &JoinArgs, listen: SocketAddr) -> anyhow::Result<String> {
             .map_err(|_| super::WrongValue(format!("--advertise: '{host}' is no host name or address")))?;
         return Ok(target.to_string());
     }
-    if !listen.ip().is_unspecified() {
-        return Ok(listen.to_string());
-    }
-    let fits = |ip: &IpAddr| listen.is_ipv6() || ip.is_ipv4();
-    let own = addresses().into_iter().find(fits);
-    own.map(of).context("this device has no address that others can reach: no network is up; name one with --advertise")
+    let own = reachable(listen).map(|place| place.to_string());
+    own.context("this device has no address that others can reach: no network is up; name one with --advertise")
 }
 
 impl Session<'_> {
