@@ -92,6 +92,17 @@ started open 'admin.*127\.0\.0\.1:[0-9]+'
 admin=$(sed -nE 's|.*admin.*(127\.0\.0\.1:[0-9]+).*|\1|p' "$DIR/open.log" | head -n 1)
 check 'its status says so' bash -c "'$FLASHMOB' status $admin | grep -q 'insecure: anyone who can reach 0.0.0.0'"
 stop open
+# The same goes for the admin port alone.
+sed 's/^listen.*/listen = "127.0.0.1:0"/; s/^admin.*/admin = "0.0.0.0:0"/' "$DIR/open.toml" >"$DIR/open-admin.toml"
+refused 'a gateway without keys whose admin port others can reach' 'without keys anyone who can reach 0.0.0.0:0 could read the status.*--insecure' \
+    "$FLASHMOB" gateway "$DIR/open-admin.toml"
+refused 'a node, too' 'without keys anyone who can reach 0.0.0.0:0 could read the status' \
+    "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen 127.0.0.1:0 --admin 0.0.0.0:0
+start open "$FLASHMOB" gateway "$DIR/open-admin.toml" --insecure
+started open 'insecure: anyone who can reach 0.0.0.0:[0-9]+ can read this status'
+admin=$(sed -nE 's|.*admin on .*:([0-9]+)/.*|\1|p' "$DIR/open.log" | head -n 1)
+check 'its status says so, too' bash -c "'$FLASHMOB' status 127.0.0.1:$admin | grep -q 'insecure: anyone who can reach 0.0.0.0:$admin can read this status'"
+stop open
 start open "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen 0.0.0.0:0 --admin 127.0.0.1:0 --insecure --announce off
 started open 'insecure: anyone who can reach 0.0.0.0:[0-9]+ can read and write the whole extent'
 started open 'admin.*127\.0\.0\.1:[0-9]+'

@@ -71,7 +71,7 @@ refused 'a configuration that is there is not replaced' 'use \-\-force to replac
 # A gateway with what was written.
 sed -i "1i listen = \"unix:$DIR/gateway.sock\"" "$DIR/cluster.toml"
 check 'a gateway takes the configuration' "$FLASHMOB" gateway --check "$DIR/cluster.toml"
-start gateway ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway "$DIR/cluster.toml"
+start gateway ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway --insecure "$DIR/cluster.toml"
 volume_ready
 UNIX_URI="nbd+unix:///pool?socket=$DIR/gateway.sock"
 head -c 8M /dev/urandom >"$DIR/in.img"
@@ -154,8 +154,8 @@ same 'a false announcement changes no byte'
 # Another extent at a configured address is refused.
 stop gateway
 sed -i "s/$extent/$(printf '0f%.0s' $(seq 16))/" "$DIR/cluster.toml"
-refused 'a configuration that names another extent than the one with the data is refused' 'recorded in .*; correct' ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway "$DIR/cluster.toml"
+refused 'a configuration that names another extent than the one with the data is refused' 'recorded in .*; correct' ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway --insecure "$DIR/cluster.toml"
 rm "$DIR/cluster.toml.extents"
-start gateway ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway "$DIR/cluster.toml"
+start gateway ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway --insecure "$DIR/cluster.toml"
 started gateway "refused: it serves another extent \\($extent\\) than the one that this volume knows \\(0f0f"
 pass 'another extent than the configured one is refused by name'

@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flashmob_core::checksum::checksum;
 use flashmob_server::device::state_file;
-use flashmob_server::discovery::announcement::{Announcement, BODY_BYTES_MAX, is_usable};
-use flashmob_server::discovery::txt;
+use flashmob_server::discovery::announcement::{Announcement, BODY_BYTES_MAX, OwnAddress, is_usable};
+use flashmob_server::discovery::{Notice, txt};
 use flashmob_server::store::identity::Identity;
 use flashmob_server::store::sync_record;
 
@@ -27,6 +27,9 @@ pub fn run(data: &[u8]) {
 }
 
 fn joined(body: &[u8]) {
+    if let Ok(addr) = OwnAddress::parse(body, PEER) {
+        assert!(is_usable(addr) && body.len() <= BODY_BYTES_MAX, "{addr}");
+    }
     let Ok((announcement, addr)) = Announcement::parse(body, PEER) else { return };
     assert!(body.len() <= BODY_BYTES_MAX);
     assert!(is_usable(addr), "{addr}");
@@ -43,14 +46,21 @@ fn named(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     let value =
         |key: &str| text.lines().filter_map(|line| line.split_once('=')).find(|(k, _)| *k == key).map(|(_, v)| v);
-    let Ok(announcement) = txt::read("192.168.1.11:7411".to_string(), value) else { return };
-    assert_eq!(announcement.check(), Ok(()));
-    let entries = txt::entries(&announcement);
+    let address = || "192.168.1.11:7411".to_string();
+    let Ok(notice) = txt::read(address(), value) else { return };
+    let entries = txt::entries(&notice);
     assert!(entries.iter().all(|(key, value)| key.len() + 1 + value.len() <= 255));
+    assert!(notice.instance_name().len() <= 63);
     let same = |key: &str| entries.iter().find(|(k, _)| *k == key).map(|(_, value)| value.as_str());
-    let again = txt::read(announcement.address.clone(), same).expect("what was written can be read");
-    assert_eq!(again.extent, announcement.extent);
-    assert_eq!(again.volume.is_some(), announcement.volume.is_some(), "a node that belongs somewhere seems free");
+    match (&notice, txt::read(address(), same).expect("what was written can be read")) {
+        (Notice::Open(announcement), Notice::Open(again)) => {
+            assert_eq!(announcement.check(), Ok(()));
+            assert_eq!(again.extent, announcement.extent);
+            let (was, is) = (announcement.volume.is_some(), again.volume.is_some());
+            assert_eq!(was, is, "a node that belongs somewhere seems free");
+        }
+        (_, again) => assert_eq!(again, notice),
+    }
 }
 
 fn told(text: &[u8]) {
@@ -115,6 +125,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("join", seed(0, join)),
         ("txt", seed(1, txt)),
+        ("txt_with_mark", seed(1, "txtvers=2\nmark=0123456789abcdef0123456789abcdef")),
+        ("join_of_own", seed(0, r#"{"address":":7411"}"#)),
         ("state", seed(2, state)),
         ("identity", seed(3, plain)),
         ("identity_with_charge", seed(3, charged)),

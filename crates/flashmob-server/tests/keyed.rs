@@ -11,6 +11,7 @@ use std::time::Duration;
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason};
+use flashmob_server::gateway::Seen;
 use flashmob_server::keys::door::NEEDS_KEYS;
 use flashmob_server::keys::{Folder, PublicKey};
 
@@ -194,7 +195,7 @@ fn a_later_generation_ends_the_links_of_earlier_ones_and_is_remembered() {
     let again = keyed.node("a");
     let plain_config = config(again.address, Some(&keyed.dir.path().join("keys")));
     let stale = before;
-    assert!(stale.whereabouts.seen(again.extent_id.0, vec![again.address.to_string()]));
+    assert!(stale.whereabouts.seen(Seen::Extent(again.extent_id), vec![again.address.to_string()]));
     let text = until("it is still refused", || refusal(&stale));
     assert!(text.contains("replaced or revoked"), "{text}");
     let latest = cluster::gateway(&plain_config);

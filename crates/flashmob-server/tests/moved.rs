@@ -7,16 +7,15 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use flashmob_core::op::{Op, OpFlags};
+use flashmob_server::gateway::Seen;
 use flashmob_server::status::report::NodeOfVolume;
+use flashmob_server::store::ExtentId;
 
 const SIZE_BYTES: u64 = 1 << 20;
 
-fn bytes_of(hex: &str) -> [u8; 16] {
-    std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("an extent's id"))
-}
-
-fn extent_id(node: &cluster::Node) -> [u8; 16] {
-    bytes_of(&node.reporter.ask().and_then(|report| report.node).expect("a node's report").extent_id)
+fn extent_id(node: &cluster::Node) -> Seen {
+    let report = node.reporter.ask().and_then(|report| report.node).expect("a node's report");
+    Seen::Extent(report.extent_id.parse().expect("an extent's id"))
 }
 
 fn seen(gateway: &cluster::Gateway) -> NodeOfVolume {
@@ -40,7 +39,10 @@ fn a_node_is_followed_to_where_it_was_seen_and_a_wrong_place_does_no_lasting_har
     let gateway = cluster::gateway(&config);
     gateway.handle.call(0, Op::Write, OpFlags::FUA, vec![(4096, 4)], b"here".to_vec()).wait().expect("written");
     let id = extent_id(&first);
-    assert!(!gateway.whereabouts.seen([9; 16], vec!["127.0.0.1:1".to_string()]), "an extent of nobody");
+    assert!(
+        !gateway.whereabouts.seen(Seen::Extent(ExtentId([9; 16])), vec!["127.0.0.1:1".to_string()]),
+        "an extent of nobody"
+    );
     assert!(gateway.whereabouts.seen(id, vec![first.address.to_string()]));
     assert!(gateway.whereabouts.seen(id, vec!["127.0.0.1:1".to_string(), first.address.to_string()]), "one of several");
     // The same address means that it is there, and a link that answers stays.

@@ -3,7 +3,8 @@
 //! It only reads, with few exceptions: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
 //! ([`crate::discovery::hear`]); a gateway replaces extents and scrubs volumes. No client, however slow or many, may cost the event loop more than one report or announcement at a time
 //! or the process more than a fixed amount of memory. Where all connections are taken, a newcomer gets the place of one that has been silent
-//! ([`waiting`]). Requests that were meant for another host are refused ([`host`]).
+//! ([`waiting`]). Requests that were meant for another host are refused ([`host`]), and in a cluster with keys those of anybody who has proven nothing
+//! ([`gate`]): the first byte of a connection says whether it is TLS.
 //!
 //! hyper does HTTP/1.1, on a tokio runtime with one thread of its own. hyper has the limits that an exposed port needs (size,
 //! number and deadline of headers), which the smaller tiny_http lacks; both are plain Rust, so static musl and Android builds
@@ -11,6 +12,7 @@
 //! x86_64: 0.3 MiB resident and one sleeping thread before the first scrape, 0.8 MiB after a thousand.
 
 mod answer;
+mod gate;
 mod host;
 #[cfg(test)]
 mod tests;
@@ -25,15 +27,20 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
 use self::answer::{Asker, answer};
+use self::gate::Caller;
 pub use self::host::Hosts;
 use self::waiting::{Answering, Waiting};
 use super::Reporter;
 use crate::discovery::hear::Ear;
+use crate::keys::AdminKeys;
+use crate::keys::folder::ADMIN_PURPOSE;
+use crate::net::tls::{HANDSHAKE_RECORD, accept};
 
 /// Connections served at once. Enough for a few scrapers and a few people, and little memory.
 pub const CONNECTIONS_MAX: usize = 16;
@@ -79,10 +86,10 @@ pub fn serve(addr: SocketAddr, reporter: Reporter) -> io::Result<AdminServer> {
 /// # Errors
 /// As [`serve`].
 pub fn serve_both(addr: SocketAddr, reporter: Option<Reporter>, ear: Option<Ear>) -> io::Result<AdminServer> {
-    serve_on(TcpListener::bind(addr)?, reporter, ear, Hosts::default())
+    serve_on(TcpListener::bind(addr)?, reporter, ear, Hosts::default(), None)
 }
 
-/// As [`serve_both`], on a socket that listens already, for requests to these hosts.
+/// As [`serve_both`], on a socket that listens already, for requests to these hosts, in a cluster with these keys.
 ///
 /// # Errors
 /// If the thread cannot be started.
@@ -91,9 +98,22 @@ pub fn serve_on(
     reporter: Option<Reporter>,
     ear: Option<Ear>,
     hosts: Hosts,
+    keys: Option<AdminKeys>,
 ) -> io::Result<AdminServer> {
     let timeouts = Timeouts { head: HEAD_TIMEOUT, silence: SILENCE, connection: CONNECTION_TIMEOUT };
-    serve_with(listener, Asker::new(reporter, ear, hosts), timeouts)
+    let local_addr = listener.local_addr()?;
+    let is_open = keys.is_none() && reporter.is_some() && !local_addr.ip().is_loopback();
+    let warning = is_open.then(|| insecure(local_addr));
+    if let Some(warning) = &warning {
+        log::warn!("{warning}");
+    }
+    serve_with(listener, Asker::new(reporter, ear, hosts).with_keys(keys).with_warning(warning), timeouts)
+}
+
+fn insecure(addr: SocketAddr) -> String {
+    format!(
+        "insecure: anyone who can reach {addr} can read this status, and make the changes that a gateway takes; `flashmob key init` gives the cluster keys"
+    )
 }
 
 fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Result<AdminServer> {
@@ -188,6 +208,52 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
 }
 
 async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, answering: Answering, timeouts: Timeouts) {
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    // The client sees the failure; at a higher level strangers could fill the log.
+    match tokio::time::timeout(timeouts.connection, serve_caller(stream, peer, asker, answering, timeouts)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => log::debug!("admin client {peer}: {e}"),
+        Err(_) => log::debug!("admin client {peer}: closed, request timed out"),
+    }
+}
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+async fn serve_caller(
+    stream: TcpStream,
+    peer: SocketAddr,
+    asker: Arc<Asker>,
+    answering: Answering,
+    timeouts: Timeouts,
+) -> Result<(), Failed> {
+    let own = Arc::clone(&asker);
+    let Some(keys) = &own.keys else { return serve_http(stream, peer, Caller::Open, asker, answering, timeouts).await };
+    let mut first = [0];
+    tokio::time::timeout(timeouts.head, stream.peek(&mut first)).await??;
+    if first[0] != HANDSHAKE_RECORD {
+        let caller = if peer.ip().is_loopback() { Caller::Here } else { Caller::Elsewhere };
+        return serve_http(stream, peer, caller, asker, answering, timeouts).await;
+    }
+    let place = keys.wait(peer.ip());
+    while let Some(wait) = place.wait() {
+        tokio::time::sleep(wait).await;
+    }
+    drop(place);
+    let address = stream.local_addr().ok().map(|addr| addr.ip());
+    let secret = accept(stream, ADMIN_PURPOSE, |is_raw| keys.end(is_raw, address));
+    let (stream, proven) = tokio::time::timeout(timeouts.head, secret).await??;
+    serve_http(stream, peer, Caller::Secret(proven), asker, answering, timeouts).await
+}
+
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    caller: Caller,
+    asker: Arc<Asker>,
+    answering: Answering,
+    timeouts: Timeouts,
+) -> Result<(), Failed> {
+    let caller = Arc::new(caller);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.head)
@@ -196,12 +262,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, answe
         .keep_alive(false)
         .serve_connection(
             TokioIo::new(stream),
-            service_fn(move |request| answer(asker.clone(), peer, answering.clone(), request)),
+            service_fn(move |request| answer(asker.clone(), peer, caller.clone(), answering.clone(), request)),
         );
-    // The client sees the failure; at a higher level strangers could fill the log.
-    match tokio::time::timeout(timeouts.connection, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(e)) => log::debug!("admin client {peer}: {e}"),
-        Err(_) => log::debug!("admin client {peer}: closed, request timed out"),
-    }
+    Ok(connection.await?)
 }

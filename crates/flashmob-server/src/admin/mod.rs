@@ -5,12 +5,13 @@ pub mod metrics;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use anyhow::Context;
 
 use self::http::Hosts;
 use crate::discovery::hear::Ear;
+use crate::keys::AdminKeys;
 use crate::status::Reporter;
 
 /// The address of the administrative side, taken. Clients can connect and wait until it is served.
@@ -27,23 +28,27 @@ impl Bound {
         Ok(Bound { addr, listener })
     }
 
+    /// The address.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.addr.ip()
+    }
+
     /// Serves reports over HTTP to requests for these hosts, accepts announcements if there is an ear for them, and logs the address.
-    pub fn serve(self, reporter: Reporter, ear: Option<Ear>, hosts: Hosts) -> anyhow::Result<http::AdminServer> {
-        let server =
-            http::serve_on(self.listener, Some(reporter), ear, hosts).with_context(|| cannot_serve(self.addr))?;
-        log::info!("admin on http://{}/", server.local_addr());
+    pub fn serve(
+        self,
+        reporter: Reporter,
+        ear: Option<Ear>,
+        hosts: Hosts,
+        keys: Option<AdminKeys>,
+    ) -> anyhow::Result<http::AdminServer> {
+        // Where others can reach it, plain HTTP is of no use.
+        let scheme = if keys.is_some() && !self.addr.ip().is_loopback() { "https" } else { "http" };
+        let server = http::serve_on(self.listener, Some(reporter), ear, hosts, keys);
+        let server = server.with_context(|| cannot_serve(self.addr))?;
+        log::info!("admin on {scheme}://{}/", server.local_addr());
         Ok(server)
     }
-}
-
-/// Binds the address and serves it.
-pub fn start(
-    addr: SocketAddr,
-    reporter: Reporter,
-    ear: Option<Ear>,
-    hosts: Hosts,
-) -> anyhow::Result<http::AdminServer> {
-    Bound::at(addr)?.serve(reporter, ear, hosts)
 }
 
 fn cannot_serve(addr: SocketAddr) -> String {

@@ -86,6 +86,11 @@ pub enum BadAnnouncement {
     /// No address that a gateway could go to.
     #[error("'address' must be an IP address and a port, such as 192.168.1.11:7411, or only :7411")]
     Address,
+    /// An address that only others can know.
+    #[error(
+        "'address' is neither the address that the announcement comes from nor in a network of this machine; write it into the configuration"
+    )]
+    Elsewhere,
     /// A text that is too long or has control characters.
     #[error("'{0}' is longer than {1} bytes or has control characters")]
     Text(&'static str, usize),
@@ -100,29 +105,11 @@ impl Announcement {
     /// # Errors
     /// If it is not within the limits.
     pub fn parse(body: &[u8], peer: IpAddr) -> Result<(Announcement, SocketAddr), BadAnnouncement> {
-        if body.len() > BODY_BYTES_MAX {
-            return Err(BadAnnouncement::TooLong);
-        }
-        let mut announcement: Announcement = serde_json::from_slice(body).map_err(|error| {
-            // serde quotes the input.
-            let words: String = error.to_string().chars().filter(|c| !c.is_control()).take(160).collect();
-            BadAnnouncement::Form(words)
-        })?;
-        let addr = announcement.addr(peer).ok_or(BadAnnouncement::Address)?;
+        let mut announcement: Announcement = read(body)?;
+        let addr = address_of(&announcement.address, peer).ok_or(BadAnnouncement::Address)?;
         announcement.address = addr.to_string();
         announcement.check()?;
         Ok((announcement, addr))
-    }
-
-    /// The address of the node, if one can connect to it.
-    fn addr(&self, peer: IpAddr) -> Option<SocketAddr> {
-        let addr = match self.address.strip_prefix(':') {
-            Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => SocketAddr::new(peer, port.parse().ok()?),
-            Some(_) => return None,
-            None => self.address.parse().ok()?,
-        };
-        let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-        is_usable(addr).then_some(addr)
     }
 
     /// Whether all of it is within the limits.
@@ -160,6 +147,45 @@ impl Announcement {
     pub fn shown_name(&self) -> String {
         if self.name.trim().is_empty() { self.extent.short() } else { self.name.clone() }
     }
+}
+
+/// What a node of a cluster with keys announces to its gateway, inside TLS: the rest is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnAddress {
+    /// As in [`Announcement`].
+    pub address: String,
+}
+
+impl OwnAddress {
+    /// The address in a message from `peer`.
+    ///
+    /// # Errors
+    /// If it is not within the limits.
+    pub fn parse(body: &[u8], peer: IpAddr) -> Result<SocketAddr, BadAnnouncement> {
+        let own: OwnAddress = read(body)?;
+        address_of(&own.address, peer).ok_or(BadAnnouncement::Address)
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadAnnouncement> {
+    if body.len() > BODY_BYTES_MAX {
+        return Err(BadAnnouncement::TooLong);
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        // serde quotes the input.
+        BadAnnouncement::Form(error.to_string().chars().filter(|c| !c.is_control()).take(160).collect())
+    })
+}
+
+/// The address that a node at `peer` names, if one can connect to it.
+fn address_of(text: &str, peer: IpAddr) -> Option<SocketAddr> {
+    let addr = match text.strip_prefix(':') {
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => SocketAddr::new(peer, port.parse().ok()?),
+        Some(_) => return None,
+        None => text.parse().ok()?,
+    };
+    let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+    is_usable(addr).then_some(addr)
 }
 
 /// Whether one can connect there at all.

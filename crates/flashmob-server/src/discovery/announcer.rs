@@ -10,12 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::announcement::{Announcement, NAME_BYTES_MAX, VERSION_BYTES_MAX, fitting, is_usable};
+use super::announcement::{Announcement, NAME_BYTES_MAX, OwnAddress, VERSION_BYTES_MAX, fitting, is_usable};
 use super::here::{NoMulticast, addresses, multicast, towards};
 use super::join::{Pace, Target, tell};
-use super::mdns::{Offer, instance_name};
+use super::mdns::Offer;
 use super::speed::{Speed, measure};
-use super::{ExtentId, JOIN_EVERY};
+use super::{ExtentId, JOIN_EVERY, JoinAnswer, Notice};
+use crate::keys::{Mark, NodeKeys};
+use crate::net::fetch::FetchError;
+use crate::net::tls::TlsEnd;
 use crate::status::Reporter;
 
 /// Interval of checks for a changed address: one system call.
@@ -70,6 +73,24 @@ pub struct Facts {
     pub listen: SocketAddr,
     /// The data to measure; `None` if requests do not reach the flash.
     pub measured: Option<PathBuf>,
+    /// What a node of a cluster with keys announces in the place of all that.
+    pub keyed: Option<Keyed>,
+}
+
+/// What a node with keys announces, and how.
+#[derive(Debug, Clone)]
+pub struct Keyed {
+    mark: Mark,
+    /// Its end of connections to the gateway's administrative port.
+    end: TlsEnd,
+}
+
+impl Keyed {
+    /// For the node with this extent.
+    #[must_use]
+    pub fn new(keys: &NodeKeys, extent: ExtentId) -> Keyed {
+        Keyed { mark: Mark::of(keys.cluster, extent), end: keys.admin_end.clone() }
+    }
 }
 
 /// The threads. [`Announcer::end`] says goodbye.
@@ -150,6 +171,24 @@ impl Teller {
         Some(SocketAddr::new(ip, self.port()))
     }
 
+    /// What multicast DNS is to say now.
+    fn notice(&self) -> Notice {
+        self.facts.keyed.as_ref().map_or_else(|| Notice::Open(self.about()), |keyed| Notice::Marked(keyed.mark))
+    }
+
+    /// The address to name: without a host if it is the one that the message comes from.
+    fn address(&self) -> String {
+        self.fixed().map_or(format!(":{}", self.port()), |addr| addr.to_string())
+    }
+
+    /// Announces the node to `target`, once.
+    fn tell(&self, target: &Target) -> Result<JoinAnswer, FetchError> {
+        match &self.facts.keyed {
+            Some(keyed) => tell(target, Some(&keyed.end), &OwnAddress { address: self.address() }),
+            None => tell(target, None, &self.about()),
+        }
+    }
+
     /// The node's announcement now.
     fn about(&self) -> Announcement {
         let speed = {
@@ -170,7 +209,7 @@ impl Teller {
     fn unchanging(&self, speed: Option<Speed>) -> Announcement {
         Announcement {
             extent: self.facts.extent,
-            address: self.fixed().map_or(format!(":{}", self.port()), |addr| addr.to_string()),
+            address: self.address(),
             size_bytes: self.facts.size_bytes,
             name: device_name(self.wishes.name.as_deref()),
             model: model(),
@@ -213,23 +252,23 @@ fn offer(teller: &Teller, stop: &Receiver<()>) {
     let mut state: Option<Result<(), NoMulticast>> = None;
     let mut here = Vec::new();
     loop {
-        let about = teller.about();
-        if told.as_ref() != Some(&about) {
-            if let Err(error) = offer.tell(&about, teller.facts.listen, teller.fixed()) {
+        let notice = teller.notice();
+        if told.as_ref() != Some(&notice) {
+            if let Err(error) = offer.tell(&notice, teller.facts.listen, teller.fixed()) {
                 log::warn!("not announced by multicast DNS: {error}; {REMEDY}");
             }
-            told = Some(about.clone());
+            told = Some(notice.clone());
         }
         // The check sends a message that wakes every radio in the room, so it is made only after changes.
         let was_here = std::mem::replace(&mut here, addresses());
         if state.as_ref().is_none_or(Result::is_err) || was_here != here {
             let now = multicast();
             if state.as_ref() != Some(&now) {
-                say(teller, &about, &now);
+                say(teller, &notice, &now);
                 state = Some(now);
             }
         }
-        let pause = if about.volume.is_none() { MDNS_EVERY_FREE } else { MDNS_EVERY };
+        let pause = if notice.is_free() { MDNS_EVERY_FREE } else { MDNS_EVERY };
         if !goes_on(stop, pause) {
             return offer.end();
         }
@@ -238,13 +277,13 @@ fn offer(teller: &Teller, stop: &Receiver<()>) {
 
 const REMEDY: &str = "--join HOST:PORT announces the node to a gateway or to 'flashmob discover' without it";
 
-fn say(teller: &Teller, about: &Announcement, works: &Result<(), NoMulticast>) {
+fn say(teller: &Teller, notice: &Notice, works: &Result<(), NoMulticast>) {
     match works {
         Ok(()) => {
             let ips = || addresses().into_iter().map(|ip| SocketAddr::new(ip, teller.port())).collect();
             let addrs: Vec<SocketAddr> = teller.fixed().map_or_else(ips, |addr| vec![addr]);
             let addrs: Vec<String> = addrs.iter().map(ToString::to_string).collect();
-            log::info!("announced by multicast DNS as '{}' at {}", instance_name(about), addrs.join(", "));
+            log::info!("announced by multicast DNS as '{}' at {}", notice.instance_name(), addrs.join(", "));
         }
         Err(why) => log::warn!("not announced by multicast DNS: {why}; {REMEDY}"),
     }
@@ -258,9 +297,9 @@ fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
     let here = || numbers.and_then(|addr| towards(addr).ok());
     loop {
         let from = here();
-        let (pause, is_news) = match tell(target, &teller.about()) {
+        let (pause, is_news) = match teller.tell(target) {
             Ok(answer) => {
-                let (pause, is_news) = pace.succeeded(answer);
+                let (pause, is_news) = pace.succeeded(answer, teller.facts.keyed.is_some());
                 if is_news && answer.known {
                     log::info!("joined {target}: the extent belongs to one of its volumes");
                 } else if is_news {
@@ -271,8 +310,14 @@ fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
             Err(error) => {
                 let (pause, is_news) = pace.failed();
                 if is_news {
+                    let is_keyed = teller.facts.keyed.is_some();
                     log::warn!(
-                        "cannot join {target}: {error}; retrying. The target must be the port of 'flashmob discover', or a gateway's 'admin' at an address that this device can reach"
+                        "cannot join {target}: {error}; retrying. The target must be {}, at an address that this device can reach",
+                        if is_keyed {
+                            "the 'admin' of this cluster's gateway"
+                        } else {
+                            "the port of 'flashmob discover', or a gateway's 'admin'"
+                        }
                     );
                 }
                 (pause, is_news)

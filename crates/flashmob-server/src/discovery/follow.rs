@@ -3,7 +3,7 @@
 //! An announced address costs an attempt to connect and nothing else: the welcome there must show the extent's identity
 //! before any data is used, and a link that answers is kept. Unknown extents are logged, and never connected to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +11,13 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::announcement::fitting;
 use super::found::{FOUND_MAX, FoundNodes, News};
 use super::hear::Ear;
 use super::here::multicast;
 use super::mdns::{Heard, Listener};
-use super::{Announcement, ExtentId};
-use crate::gateway::Whereabouts;
+use super::{Announcement, Notice};
+use crate::gateway::{Seen, Whereabouts};
 use crate::net::Clock;
 
 /// Interval at which the listener checks whether to stop, which wakes the processor.
@@ -43,12 +44,15 @@ impl Strangers {
     }
 }
 
-/// Receives announcements over HTTP.
+/// Receives announcements over HTTP: of anybody, or in a cluster with keys of its nodes.
 #[must_use]
-pub fn ear(whereabouts: Whereabouts) -> Ear {
+pub fn ear(whereabouts: Whereabouts, has_keys: bool) -> Ear {
+    if has_keys {
+        return Ear::of_nodes(move |extent, addr| whereabouts.seen(Seen::Extent(extent), vec![addr.to_string()]));
+    }
     let strangers = Strangers { clock: Clock::start(), found: Mutex::default() };
     Ear::new(move |about, addr| {
-        let is_known = whereabouts.seen(about.extent.0, vec![addr.to_string()]);
+        let is_known = whereabouts.seen(Seen::Extent(about.extent), vec![addr.to_string()]);
         if !is_known {
             strangers.note(about, addr);
         }
@@ -64,9 +68,9 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts to listen. If multicast does not work, logs that and returns `None`.
+    /// Starts to listen, in a cluster with keys for nodes with keys alone. If multicast does not work, logs that and returns `None`.
     #[must_use]
-    pub fn start(whereabouts: Whereabouts) -> Option<Follower> {
+    pub fn start(whereabouts: Whereabouts, has_keys: bool) -> Option<Follower> {
         let remedy = "to follow nodes whose address changes, start them with --join ADDR:PORT, the address of 'admin'";
         if let Err(why) = multicast() {
             log::info!("multicast DNS is not available: {why}; {remedy}");
@@ -76,7 +80,7 @@ impl Follower {
         let asked = stop.clone();
         let thread = std::thread::Builder::new().name("follow".to_string()).stack_size(256 * 1024);
         let thread = thread.spawn(move || match Listener::new() {
-            Ok(mut listener) => follow(&mut listener, &whereabouts, &asked),
+            Ok(mut listener) => follow(&mut listener, &whereabouts, has_keys, &asked),
             Err(error) => log::info!("multicast DNS is not available: {error}; {remedy}"),
         });
         thread.ok().map(|thread| Follower { stop, thread: Some(thread) })
@@ -95,29 +99,46 @@ impl Drop for Follower {
     }
 }
 
-fn follow(listener: &mut Listener, whereabouts: &Whereabouts, stop: &AtomicBool) {
-    let mut heard = Addresses::default();
+fn follow(listener: &mut Listener, whereabouts: &Whereabouts, has_keys: bool, stop: &AtomicBool) {
+    let (mut heard, mut far) = (Addresses::default(), HashSet::new());
     while !stop.load(Ordering::SeqCst) {
-        if let Some(Heard::Node(_, about, addrs)) = listener.next(LISTEN_FOR) {
-            let addrs = heard.newest(about.extent, &addrs).iter().map(ToString::to_string).collect();
-            // Unknown extents are ignored here.
-            let _ = whereabouts.seen(about.extent.0, addrs);
-        }
+        let (notice, addrs) = match listener.next(LISTEN_FOR) {
+            Some(Heard::Node(_, notice, addrs)) => (notice, addrs),
+            Some(Heard::Far(name, addrs)) => {
+                if far.len() < FOUND_MAX && far.insert(name.clone()) {
+                    log::info!(
+                        "multicast DNS: {} announces {}, which is in no network of this machine, and is not followed",
+                        fitting(&name, 100),
+                        addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                    );
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let who = match *notice {
+            Notice::Open(about) if !has_keys => Seen::Extent(about.extent),
+            Notice::Marked(mark) if has_keys => Seen::Marked(mark),
+            _ => continue,
+        };
+        let addrs = heard.newest(who, &addrs).iter().map(ToString::to_string).collect();
+        // Unknown extents are ignored here.
+        let _ = whereabouts.seen(who, addrs);
     }
 }
 
 /// The last announced addresses of each extent.
 #[derive(Debug, Default)]
-struct Addresses(HashMap<ExtentId, Vec<SocketAddr>>);
+struct Addresses(HashMap<Seen, Vec<SocketAddr>>);
 
 impl Addresses {
     /// The new ones of several addresses, because records of old ones live on for a while. All of them if none is new, or for a
     /// new extent: a device may have several addresses, any of which may be in use.
-    fn newest(&mut self, extent: ExtentId, addrs: &[SocketAddr]) -> Vec<SocketAddr> {
-        if self.0.len() >= FOUND_MAX && !self.0.contains_key(&extent) {
+    fn newest(&mut self, who: Seen, addrs: &[SocketAddr]) -> Vec<SocketAddr> {
+        if self.0.len() >= FOUND_MAX && !self.0.contains_key(&who) {
             self.0.clear();
         }
-        let before = self.0.insert(extent, addrs.to_vec()).unwrap_or_default();
+        let before = self.0.insert(who, addrs.to_vec()).unwrap_or_default();
         let new: Vec<SocketAddr> = addrs.iter().filter(|addr| !before.contains(addr)).copied().collect();
         if new.is_empty() { addrs.to_vec() } else { new }
     }
@@ -125,13 +146,14 @@ impl Addresses {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ExtentId;
     use super::*;
 
     #[test]
     fn of_several_addresses_the_new_one_is_tried() {
         let [old, new, other] = [1, 2, 3].map(|host| SocketAddr::from(([10, 0, 0, host], 7411)));
         let mut heard = Addresses::default();
-        let extent = ExtentId([1; 16]);
+        let extent = Seen::Extent(ExtentId([1; 16]));
         assert_eq!(heard.newest(extent, &[old, other]), [old, other], "the gateway may use either");
         assert_eq!(heard.newest(extent, &[old]), [old]);
         assert_eq!(heard.newest(extent, &[old, new]), [new]);
@@ -139,7 +161,7 @@ mod tests {
         assert_eq!(heard.newest(extent, &[other, new]), [other]);
         assert_eq!(heard.newest(extent, &[]), []);
         for id in 0..2 * FOUND_MAX {
-            heard.newest(ExtentId((id as u128).to_be_bytes()), &[old]);
+            heard.newest(Seen::Extent(ExtentId((id as u128).to_be_bytes())), &[old]);
         }
         assert!(heard.0.len() <= FOUND_MAX);
     }

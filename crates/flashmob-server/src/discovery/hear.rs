@@ -1,14 +1,16 @@
 //! Receiving announcements over HTTP, with a limited rate.
 //!
 //! Anyone who reaches the port can announce anything. So the cost is bounded: bodies are short, their rate is limited, and an
-//! announcement only provides an address to try, never data.
+//! announcement only provides an address to try, never data. In a cluster with keys nodes alone can announce, each its own extent: its key says which.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::{Announcement, BadAnnouncement, JoinAnswer};
+use super::announcement::OwnAddress;
+use super::here::Networks;
+use super::{Announcement, BadAnnouncement, ExtentId, JoinAnswer};
 
 /// Announcements read in a second: a thousand nodes send a hundred.
 const RATE_PER_S: f64 = 200.0;
@@ -17,10 +19,17 @@ const BURST: f64 = 400.0;
 
 /// Takes an announcement that is within the limits; says whether the extent is known here.
 pub type Take = dyn Fn(Announcement, SocketAddr) -> bool + Send + Sync;
+/// The same from a node that has proven which extent is its own.
+pub type TakeOwn = dyn Fn(ExtentId, SocketAddr) -> bool + Send + Sync;
+
+enum From {
+    Anybody(Box<Take>),
+    Nodes(Box<TakeOwn>),
+}
 
 /// Takes announcements.
 pub struct Ear {
-    take: Box<Take>,
+    from: From,
     tokens: Mutex<(f64, Instant)>,
 }
 
@@ -33,6 +42,9 @@ pub enum Unheard {
     /// Not within the limits.
     #[error(transparent)]
     Bad(#[from] BadAnnouncement),
+    /// Of a node with keys where there are none, or the other way round.
+    #[error("this cluster has keys, and the node has none, or the other way round")]
+    OtherKind,
 }
 
 impl fmt::Debug for Ear {
@@ -45,7 +57,17 @@ impl Ear {
     /// Passes announcements to `take`.
     #[must_use]
     pub fn new(take: impl Fn(Announcement, SocketAddr) -> bool + Send + Sync + 'static) -> Ear {
-        Ear { take: Box::new(take), tokens: Mutex::new((BURST, Instant::now())) }
+        Ear::taking(From::Anybody(Box::new(take)))
+    }
+
+    /// The same from nodes with keys alone.
+    #[must_use]
+    pub fn of_nodes(take: impl Fn(ExtentId, SocketAddr) -> bool + Send + Sync + 'static) -> Ear {
+        Ear::taking(From::Nodes(Box::new(take)))
+    }
+
+    fn taking(from: From) -> Ear {
+        Ear { from, tokens: Mutex::new((BURST, Instant::now())) }
     }
 
     /// Whether the rate allows one more now.
@@ -58,13 +80,28 @@ impl Ear {
         has
     }
 
-    /// Takes an announcement of `peer`.
+    /// Takes an announcement of `peer`, which has proven to be the node with extent `own`, if any.
     ///
     /// # Errors
     /// If it is not within the limits.
-    pub fn hear(&self, body: &[u8], peer: IpAddr) -> Result<JoinAnswer, Unheard> {
-        let (announcement, addr) = Announcement::parse(body, peer)?;
-        Ok(JoinAnswer { known: (self.take)(announcement, addr) })
+    pub fn hear(&self, body: &[u8], peer: IpAddr, own: Option<ExtentId>) -> Result<JoinAnswer, Unheard> {
+        let known = match (&self.from, own) {
+            (From::Anybody(take), None) => {
+                let (announcement, addr) = Announcement::parse(body, peer)?;
+                take(announcement, within_reach(addr, peer)?)
+            }
+            (From::Nodes(take), Some(extent)) => take(extent, within_reach(OwnAddress::parse(body, peer)?, peer)?),
+            _ => return Err(Unheard::OtherKind),
+        };
+        Ok(JoinAnswer { known })
+    }
+}
+
+/// The address, if it is that of `peer` or in a network of this device: nobody can have this process try others.
+fn within_reach(addr: SocketAddr, peer: IpAddr) -> Result<SocketAddr, BadAnnouncement> {
+    match addr.ip() == peer.to_canonical() || Networks::now().have(addr.ip()) {
+        true => Ok(addr),
+        false => Err(BadAnnouncement::Elsewhere),
     }
 }
 
@@ -85,7 +122,27 @@ mod tests {
         let ear = Ear::new(|about, addr| about.address == addr.to_string() && about.size_bytes == 5);
         let body = format!(r#"{{"extent":"{}","address":":7411","size_bytes":5}}"#, "0f".repeat(16));
         let peer = IpAddr::from([192, 168, 1, 11]);
-        assert_eq!(ear.hear(body.as_bytes(), peer), Ok(JoinAnswer { known: true }));
-        assert!(matches!(ear.hear(b"{}", peer), Err(Unheard::Bad(_))));
+        assert_eq!(ear.hear(body.as_bytes(), peer, None), Ok(JoinAnswer { known: true }));
+        assert!(matches!(ear.hear(b"{}", peer, None), Err(Unheard::Bad(_))));
+        for elsewhere in ["127.0.0.1:7411", "[::1]:7411"] {
+            let body = body.replace(":7411", elsewhere);
+            let refused = ear.hear(body.as_bytes(), peer, None);
+            assert_eq!(refused, Err(Unheard::Bad(BadAnnouncement::Elsewhere)), "it would try whatever it is told");
+        }
+        assert_eq!(ear.hear(body.as_bytes(), peer, Some(ExtentId([1; 16]))), Err(Unheard::OtherKind));
+    }
+
+    #[test]
+    fn a_node_with_keys_announces_its_own_extent_whatever_it_says() {
+        let (own, peer) = (ExtentId([1; 16]), IpAddr::from([192, 168, 1, 11]));
+        let ear = Ear::of_nodes(move |extent, addr| extent == own && addr == SocketAddr::new(peer, 7411));
+        let body = format!(r#"{{"extent":"{}","address":":7411","size_bytes":5}}"#, "0f".repeat(16));
+        for body in [&body[..], r#"{"address":":7411"}"#] {
+            assert_eq!(ear.hear(body.as_bytes(), peer, Some(own)), Ok(JoinAnswer { known: true }));
+            assert_eq!(ear.hear(body.as_bytes(), peer, None), Err(Unheard::OtherKind));
+        }
+        assert!(matches!(ear.hear(br#"{"address":":0"}"#, peer, Some(own)), Err(Unheard::Bad(_))));
+        let elsewhere = ear.hear(br#"{"address":"127.0.0.1:22"}"#, peer, Some(own));
+        assert_eq!(elsewhere, Err(Unheard::Bad(BadAnnouncement::Elsewhere)));
     }
 }

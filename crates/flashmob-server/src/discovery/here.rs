@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
+use if_addrs::IfAddr;
 use socket2::{Domain, Socket, Type};
 
 /// Where multicast DNS is spoken.
@@ -50,6 +51,47 @@ pub fn reachable(listen: SocketAddr) -> Option<SocketAddr> {
     }
     let fits = |ip: &IpAddr| listen.is_ipv6() || ip.is_ipv4();
     addresses().into_iter().find(fits).map(|ip| SocketAddr::new(ip, listen.port()))
+}
+
+/// Those of the addresses that are in a network of this device: who announces others could make it try them, anywhere.
+#[must_use]
+pub fn near(addrs: &[SocketAddr]) -> Vec<SocketAddr> {
+    let networks = Networks::now();
+    addrs.iter().filter(|addr| networks.have(addr.ip())).copied().collect()
+}
+
+/// The networks that this device is in.
+pub(super) struct Networks(Option<Vec<(IpAddr, u8)>>);
+
+impl Networks {
+    /// As they are now.
+    pub fn now() -> Networks {
+        let of = |interface: if_addrs::Interface| match interface.addr {
+            IfAddr::V4(v4) => (IpAddr::V4(v4.ip), v4.prefixlen),
+            // An address from DHCPv6 has no prefix; networks have one of 64 (RFC 4291, 2.5.4).
+            IfAddr::V6(v6) => (IpAddr::V6(v6.ip), v6.prefixlen.min(64)),
+        };
+        let listed = if_addrs::get_if_addrs().ok();
+        Networks(listed.map(|all| all.into_iter().filter(|i| i.is_oper_up() && !i.is_loopback()).map(of).collect()))
+    }
+
+    /// Whether the address is in one of them; where they cannot be listed, whether it is a private one.
+    pub fn have(&self, ip: IpAddr) -> bool {
+        match (&self.0, ip.to_canonical()) {
+            (Some(networks), ip) => networks.iter().any(|&(own, prefix)| is_within(own, prefix, ip)),
+            (None, IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
+            (None, IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
+        }
+    }
+}
+
+fn is_within(own: IpAddr, prefix: u8, ip: IpAddr) -> bool {
+    let differ = match (own, ip) {
+        (IpAddr::V4(own), IpAddr::V4(ip)) => u128::from(own.to_bits() ^ ip.to_bits()) << 96,
+        (IpAddr::V6(own), IpAddr::V6(ip)) => own.to_bits() ^ ip.to_bits(),
+        _ => return false,
+    };
+    differ.leading_zeros() >= u32::from(prefix)
 }
 
 /// Sorts the usual addresses of bridges after those of homes and offices.
@@ -102,6 +144,32 @@ mod tests {
     #[test]
     fn the_kernel_says_which_address_it_would_use() {
         assert!(towards(([127, 0, 0, 1], 9).into()).unwrap().is_loopback());
+    }
+
+    #[test]
+    fn what_is_near_is_in_the_same_network() {
+        let networks = Networks(Some(vec![("192.168.1.7".parse().unwrap(), 24), ("fd00::7".parse().unwrap(), 64)]));
+        for (ip, is_near) in [
+            ("192.168.1.1", true),
+            ("192.168.1.255", true),
+            ("::ffff:192.168.1.1", true),
+            ("192.168.2.1", false),
+            ("127.0.0.1", false),
+            ("8.8.8.8", false),
+            ("fd00::1", true),
+            ("fd00:0:0:1::1", false),
+            ("::1", false),
+        ] {
+            assert_eq!(networks.have(ip.parse().unwrap()), is_near, "{ip}");
+        }
+        let none = Networks(Some(vec![("10.0.0.1".parse().unwrap(), 32), ("10.0.1.1".parse().unwrap(), 0)]));
+        assert!(none.have("10.0.0.1".parse().unwrap()) && none.have("8.8.8.8".parse().unwrap()), "of any length");
+        assert!(!none.have("fd00::1".parse().unwrap()));
+        // As on Android.
+        let unknown = Networks(None);
+        for (ip, is_near) in [("192.168.2.1", true), ("8.8.8.8", false), ("127.0.0.1", false), ("fe80::1", true)] {
+            assert_eq!(unknown.have(ip.parse().unwrap()), is_near, "{ip}");
+        }
     }
 
     #[test]

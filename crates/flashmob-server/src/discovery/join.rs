@@ -1,4 +1,4 @@
-//! Announcing a node over HTTP: one POST to the administrative port of a gateway or of `flashmob discover`.
+//! Announcing a node over HTTP: one POST to the administrative port of a gateway or of `flashmob discover`; inside TLS if the node has keys.
 //!
 //! This needs only a connection: no multicast, no list of interfaces, and no name service if the address is numeric.
 
@@ -6,14 +6,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::announcement::{Announcement, JoinAnswer};
+use super::announcement::JoinAnswer;
 use super::{DISCOVER_PORT, JOIN_EVERY};
-use crate::net::fetch::{FetchError, post};
+use crate::net::fetch::{self, FetchError, post};
+use crate::net::tls::TlsEnd;
 
 /// The prefix of the address in a QR code.
 pub const URL_PREFIX: &str = "flashmob://join/";
 /// Timeout of connecting, and of the rest.
 const TIMEOUT: Duration = Duration::from_secs(6);
+/// Interval of announcements of a node with keys, while its address stays.
+const KEYED_EVERY: Duration = Duration::from_secs(60);
 /// The first pause after a failure; it doubles.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest pause: the same as between successful announcements.
@@ -84,14 +87,18 @@ impl fmt::Display for Target {
     }
 }
 
-/// Announces once.
+/// Announces once: an [`super::Announcement`], or inside TLS an [`super::announcement::OwnAddress`].
 ///
 /// # Errors
 /// If there is no valid answer.
-pub fn tell(target: &Target, announcement: &Announcement) -> Result<JoinAnswer, FetchError> {
+pub fn tell(target: &Target, end: Option<&TlsEnd>, said: &impl serde::Serialize) -> Result<JoinAnswer, FetchError> {
     let foreign = |_| FetchError::Foreign(target.to_string());
-    let body = serde_json::to_vec(announcement).map_err(foreign)?;
-    serde_json::from_slice(&post(&target.0, "/join", &body, TIMEOUT)?).map_err(foreign)
+    let port = match end {
+        Some(end) => fetch::Target::secured(&target.0, end.clone(), None)?,
+        None => target.0.parse()?,
+    };
+    let body = serde_json::to_vec(said).map_err(foreign)?;
+    serde_json::from_slice(&post(&port, "/join", &body, TIMEOUT)?).map_err(foreign)
 }
 
 /// Decides on the pause between announcements, and whether a result is logged. It uses no clock.
@@ -109,10 +116,12 @@ enum Told {
 }
 
 impl Pace {
-    /// After a success: the pause until the next announcement, and whether the result is new.
-    pub fn succeeded(&mut self, answer: JoinAnswer) -> (Duration, bool) {
+    /// After a success: the pause until the next announcement, and whether the result is new. A gateway with keys forgets no node, and each announcement to
+    /// it costs a handshake.
+    pub fn succeeded(&mut self, answer: JoinAnswer, is_keyed: bool) -> (Duration, bool) {
         self.failures = 0;
-        (JOIN_EVERY, self.is_news(Told::Success { known: answer.known }))
+        let pause = if is_keyed { KEYED_EVERY } else { JOIN_EVERY };
+        (pause, self.is_news(Told::Success { known: answer.known }))
     }
 
     /// After a failure, in the same way.
@@ -167,9 +176,9 @@ mod tests {
             pace.failed();
         }
         assert_eq!(pace.failed(), (PAUSE_MAX, false));
-        assert_eq!(pace.succeeded(JoinAnswer { known: false }), (JOIN_EVERY, true));
-        assert_eq!(pace.succeeded(JoinAnswer { known: false }), (JOIN_EVERY, false));
-        assert_eq!(pace.succeeded(JoinAnswer { known: true }), (JOIN_EVERY, true));
+        assert_eq!(pace.succeeded(JoinAnswer { known: false }, false), (JOIN_EVERY, true));
+        assert_eq!(pace.succeeded(JoinAnswer { known: false }, false), (JOIN_EVERY, false));
+        assert_eq!(pace.succeeded(JoinAnswer { known: true }, true), (KEYED_EVERY, true));
         assert_eq!(pace.failed(), (PAUSE_MIN, true));
     }
 }

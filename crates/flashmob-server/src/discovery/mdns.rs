@@ -10,11 +10,10 @@ use mdns_sd::{
     IfKind, Receiver, RecvTimeoutError, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo,
 };
 
-use super::announcement::{Announcement, fitting, is_usable, rank};
-use super::{SERVICE, txt};
+use super::announcement::{fitting, is_usable, rank};
+use super::here::near;
+use super::{Notice, SERVICE, txt};
 
-/// The longest name of an instance, in bytes (RFC 6763, section 4.1.1).
-const INSTANCE_BYTES_MAX: usize = 63;
 /// Timeout of a goodbye.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Answers over IPv6 and IPv4 come one after the other: an address with an interface's number is held back for this long, in
@@ -47,16 +46,15 @@ impl Offer {
     /// covers, with its port.
     pub fn tell(
         &mut self,
-        announcement: &Announcement,
+        notice: &Notice,
         listen: SocketAddr,
         fixed: Option<SocketAddr>,
     ) -> Result<(), mdns_sd::Error> {
-        let mut entries = txt::entries(announcement);
+        let mut entries = txt::entries(notice);
         entries.extend(fixed.map(|addr| (ADDRESS_KEY, addr.to_string())));
-        // One host name per extent: two nodes of one device must not share a name.
-        let host = format!("flashmob-{}.local.", announcement.extent.short());
-        let name = instance_name(announcement);
-        let mut info = ServiceInfo::new(SERVICE, &name, &host, "", listen.port(), &entries[..])?.enable_addr_auto();
+        let mut info =
+            ServiceInfo::new(SERVICE, &notice.instance_name(), &notice.host(), "", listen.port(), &entries[..])?
+                .enable_addr_auto();
         if listen.is_ipv4() {
             info.set_interfaces(vec![IfKind::IPv4]);
         }
@@ -76,14 +74,6 @@ impl Offer {
     }
 }
 
-/// The name in a browser of services: the device's name, and enough of the identity to make it unique.
-#[must_use]
-pub fn instance_name(announcement: &Announcement) -> String {
-    let id = announcement.extent.short();
-    let name = fitting(&announcement.name, INSTANCE_BYTES_MAX - id.len() - 3);
-    if name.is_empty() { id } else { format!("{name} ({id})") }
-}
-
 /// Listens for nodes; it asks for them too. Dropping it ends that.
 pub struct Listener {
     daemon: ServiceDaemon,
@@ -95,8 +85,10 @@ pub struct Listener {
 /// An event of the listener.
 #[derive(Debug)]
 pub enum Heard {
-    /// A node's announcement under that name; addresses best first.
-    Node(String, Box<Announcement>, Vec<SocketAddr>),
+    /// What is said of a node under that name; addresses best first.
+    Node(String, Box<Notice>, Vec<SocketAddr>),
+    /// A node announces these addresses under that name, none of which is in a network of this device.
+    Far(String, Vec<SocketAddr>),
     /// The name disappeared.
     Gone(String),
 }
@@ -145,7 +137,7 @@ impl Listener {
 impl Heard {
     fn name(&self) -> &str {
         match self {
-            Heard::Node(name, ..) | Heard::Gone(name) => name,
+            Heard::Node(name, ..) | Heard::Far(name, _) | Heard::Gone(name) => name,
         }
     }
 }
@@ -165,8 +157,11 @@ fn heard(service: &ResolvedService) -> Option<Heard> {
     };
     addrs.retain(|addr| is_usable(*addr));
     addrs.sort_by_key(|addr| (rank(addr), *addr));
-    match txt::read(addrs.first()?.to_string(), value) {
-        Ok(announcement) => Some(Heard::Node(service.fullname.to_lowercase(), Box::new(announcement), addrs)),
+    let name = service.fullname.to_lowercase();
+    let near = near(&addrs);
+    match txt::read(near.first().or(addrs.first())?.to_string(), value) {
+        Ok(_) if near.is_empty() => Some(Heard::Far(name, addrs)),
+        Ok(notice) => Some(Heard::Node(name, Box::new(notice), near)),
         Err(error) => {
             log::debug!("multicast DNS: {}: {error}", fitting(&service.fullname, 100));
             None
@@ -185,16 +180,7 @@ fn scoped(ip: &ScopedIp, port: u16) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::announcement::tests::sample;
     use super::*;
-
-    #[test]
-    fn an_instance_has_a_name_for_people_that_is_its_own() {
-        assert_eq!(instance_name(&sample()), "nexus7-a (abababab)");
-        let long = Announcement { name: "é".repeat(31), ..sample() };
-        assert!(instance_name(&long).len() <= INSTANCE_BYTES_MAX);
-        assert_eq!(instance_name(&Announcement { name: String::new(), ..sample() }), "abababab");
-    }
 
     #[test]
     fn addresses_that_people_know_come_first() {

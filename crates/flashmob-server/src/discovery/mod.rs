@@ -7,6 +7,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `announcement`, `txt` | an announcement in JSON and in a TXT record, and its limits |
+//! | `notice` | what multicast DNS says: an announcement, or the mark of a node with keys |
 //! | `here` | addresses of this device, and whether it can send multicast |
 //! | `mdns` | multicast DNS: offering a node, and listening for nodes |
 //! | `join` | announcing to a gateway or `flashmob discover` over HTTP |
@@ -26,11 +27,13 @@ pub mod here;
 mod invitation;
 pub mod join;
 pub mod mdns;
+mod notice;
 pub mod speed;
 pub mod txt;
 
 pub use crate::store::{ExtentId, PlaceInVolume};
 pub use announcement::{Announcement, BadAnnouncement, JoinAnswer, MeasuredOver};
+pub use notice::Notice;
 
 /// The service's type in multicast DNS.
 pub const SERVICE: &str = "_flashmob._tcp.local.";

@@ -3,19 +3,29 @@
 //! A record has to fit a packet beside others: this one takes at most about 700 bytes, 150 as a rule. The address is
 //! not in it, but in the records beside it.
 
+use super::Notice;
 use super::announcement::{Announcement, BadAnnouncement, MeasuredOver, fitting};
 use crate::store::PlaceInVolume;
 
-/// The version of this form; the first key, as RFC 6763, section 6.7 asks.
+/// The version of the form; the first key, as RFC 6763, section 6.7 asks.
 const FORM: &str = "1";
+/// That of a node with keys.
+const FORM_MARKED: &str = "2";
 /// The mark at the end of a shortened text.
 pub const CUT: char = '…';
 /// The longest entry: key, `=` and value, in bytes.
 const ENTRY_BYTES_MAX: usize = 255;
 
-/// The entries of `announcement`, without those that are too long.
+/// The entries, without those that are too long.
 #[must_use]
-pub fn entries(announcement: &Announcement) -> Vec<(&'static str, String)> {
+pub fn entries(notice: &Notice) -> Vec<(&'static str, String)> {
+    match notice {
+        Notice::Open(announcement) => of_announcement(announcement),
+        Notice::Marked(mark) => vec![("txtvers", FORM_MARKED.to_string()), ("mark", mark.to_string())],
+    }
+}
+
+fn of_announcement(announcement: &Announcement) -> Vec<(&'static str, String)> {
     let a = announcement;
     let mut entries = vec![
         ("txtvers", FORM.to_string()),
@@ -43,11 +53,22 @@ fn shown_volume(volume: &str) -> String {
     if volume.len() <= room { volume.to_string() } else { fitting(volume, room - CUT.len_utf8()) + &CUT.to_string() }
 }
 
-/// The announcement at `address` with the entries that `value` looks up.
+/// What is said of the node at `address` by the entries that `value` looks up.
 ///
 /// # Errors
 /// If they are not within the limits of an announcement.
-pub fn read<'a>(address: String, value: impl Fn(&str) -> Option<&'a str>) -> Result<Announcement, BadAnnouncement> {
+pub fn read<'a>(address: String, value: impl Fn(&str) -> Option<&'a str>) -> Result<Notice, BadAnnouncement> {
+    if value("txtvers") == Some(FORM_MARKED) {
+        let mark = value("mark").unwrap_or_default().parse();
+        return mark.map(Notice::Marked).map_err(|e: crate::keys::mark::BadMark| BadAnnouncement::Form(e.to_string()));
+    }
+    read_announcement(address, value).map(Notice::Open)
+}
+
+fn read_announcement<'a>(
+    address: String,
+    value: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Announcement, BadAnnouncement> {
     let text = |key| value(key).map(str::to_string);
     let number = |key: &'static str| match value(key) {
         None => Ok(None),
@@ -86,11 +107,28 @@ pub fn read<'a>(address: String, value: impl Fn(&str) -> Option<&'a str>) -> Res
 mod tests {
     use super::super::announcement::tests::sample;
     use super::*;
+    use crate::keys::{Mark, PublicKey};
+
+    fn read_again(notice: &Notice) -> Result<Notice, BadAnnouncement> {
+        let entries = entries(notice);
+        let value = |key: &str| entries.iter().find(|(k, _)| *k == key).map(|(_, value)| value.as_str());
+        read(sample().address, value)
+    }
 
     fn again(announcement: &Announcement) -> Result<Announcement, BadAnnouncement> {
-        let entries = entries(announcement);
-        let value = |key: &str| entries.iter().find(|(k, _)| *k == key).map(|(_, value)| value.as_str());
-        read(announcement.address.clone(), value)
+        match read_again(&Notice::Open(announcement.clone()))? {
+            Notice::Open(again) => Ok(again),
+            marked => panic!("{marked:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_with_keys_says_its_mark_and_nothing_else() {
+        let marked = Notice::Marked(Mark::of(PublicKey([1; 32]), sample().extent));
+        assert_eq!(read_again(&marked), Ok(marked.clone()));
+        assert_eq!(entries(&marked).len(), 2);
+        let damaged = |key: &str| if key == "txtvers" { Some("2") } else { Some("damaged") };
+        assert!(matches!(read("1.2.3.4:5".into(), damaged), Err(BadAnnouncement::Form(_))));
     }
 
     #[test]
@@ -110,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_record_fits_a_packet() {
-        let size = |a: &Announcement| entries(a).iter().map(|(k, v)| k.len() + v.len() + 2).sum::<usize>();
+        let size = |a: &Announcement| of_announcement(a).iter().map(|(k, v)| k.len() + v.len() + 2).sum::<usize>();
         assert!(size(&sample()) < 200, "{}", size(&sample()));
         let full = Announcement {
             name: "n".repeat(63),

@@ -46,8 +46,10 @@ impl GatewayServer {
 
     /// Handles the sighting of an extent: the links of the node that serves it try that place.
     pub(super) fn take_sighting(&mut self, now: Time, sighting: Sighting) {
-        let Sighting { extent_id, addresses, answer } = sighting;
-        let node = (0..self.links.places.len()).find(|&node| self.gateway.extent_id(node) == Some(extent_id));
+        let Sighting { who, addresses, answer } = sighting;
+        let cluster = self.links.keys().map(|keys| keys.granted.cluster);
+        let mut is_seen = |node| self.gateway.extent_id(node).is_some_and(|id| self.marks.is_seen(cluster, id, who));
+        let node = (0..self.links.places.len()).find(|&node| is_seen(node));
         if let Some(node) = node {
             let moved = self.links.move_node(&self.gateway, now, node, &addresses);
             if let Some((before, address)) = &moved {

@@ -23,4 +23,4 @@ pub use inside::{Inside, Resident};
 pub use memory::extents_in_use;
 pub use native::{NativeHandle, NativeResult, Pending};
 pub use server::{GatewayServer, Start, Stopper};
-pub use whereabouts::Whereabouts;
+pub use whereabouts::{Seen, Whereabouts};

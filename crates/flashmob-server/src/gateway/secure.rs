@@ -1,6 +1,6 @@
 //! NBD clients of a cluster with keys: over TCP inside TLS alone, over unix sockets of the same user.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -9,7 +9,7 @@ use flashmob_core::units::Time;
 
 use super::server::{ClientConn, GatewayServer};
 use crate::config::{Config, Listen};
-use crate::keys::{Doorman, Folder, NbdClient, NbdKeys};
+use crate::keys::{CertifiedKeys, Client, Doorman, Folder};
 use crate::net::Stream;
 
 /// How far a client is with TLS.
@@ -37,47 +37,22 @@ pub(super) enum WayIn {
 /// What clients over TCP come to.
 #[derive(Debug)]
 pub(super) struct NbdDoor {
-    keys: NbdKeys,
-    folder: Folder,
-    /// The names and addresses that the gateway's certificate has.
-    hosts: Vec<String>,
-    addresses: Vec<IpAddr>,
+    keys: CertifiedKeys,
     doorman: Doorman,
-    /// Why the list of clients cannot be read, as logged last.
-    trouble: Option<String>,
 }
 
 impl NbdDoor {
     /// If the cluster has keys and there is a TCP port.
     pub(super) fn open(config: &Config) -> anyhow::Result<Option<NbdDoor>> {
-        let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         let listens = config.listen.iter().filter_map(|listen| match listen {
-            Listen::Tcp(address) => Some(address.ip().to_canonical()),
+            Listen::Tcp(address) => Some(address.ip()),
             Listen::Unix(_) => None,
         });
         let listens: Vec<IpAddr> = listens.collect();
         let Some(folder) = config.keys.as_ref().filter(|_| !listens.is_empty()) else { return Ok(None) };
-        addresses.extend(listens.into_iter().filter(|address| !address.is_unspecified() && !address.is_loopback()));
-        let own = rustix::system::uname().nodename().to_string_lossy().to_string();
-        let mut hosts = vec!["localhost".to_string()];
-        // A device may have a name that no certificate can have.
-        if !own.is_empty() && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
-            hosts.extend([format!("{own}.local"), own]);
-        }
-        hosts.extend(config.admin_hosts.iter().cloned());
-        let folder = Folder::at(folder);
-        let keys = folder.nbd(&hosts, &addresses).context("the keys for NBD cannot be used")?;
-        Ok(Some(NbdDoor { keys, folder, hosts, addresses, doorman: Doorman::default(), trouble: None }))
-    }
-
-    /// The certificate has the address that a client connected to: it may be new since the gateway started, as after DHCP.
-    fn certify(&mut self, address: Option<IpAddr>) {
-        let Some(address) = address.filter(|address| !self.addresses.contains(address)) else { return };
-        self.addresses.push(address);
-        match self.folder.nbd(&self.hosts, &self.addresses) {
-            Ok(keys) => self.keys = keys,
-            Err(error) => log::error!("no certificate for address {address}: {error}"),
-        }
+        let keys = Folder::at(folder).certified(true, &config.admin_hosts, &listens);
+        let keys = keys.context("the keys for NBD cannot be used")?;
+        Ok(Some(NbdDoor { keys, doorman: Doorman::default() }))
     }
 }
 
@@ -112,8 +87,7 @@ impl GatewayServer {
         if conn.waits_until.is_some() {
             return;
         }
-        door.certify(conn.stream.local_ip());
-        match conn.stream.secure(&door.keys.end) {
+        match conn.stream.secure(door.keys.end_at(conn.stream.local_ip())) {
             Ok(()) => conn.secrecy = Secrecy::Proving,
             Err(error) => self.turn_away_client(key, &error.to_string()),
         }
@@ -168,13 +142,9 @@ impl GatewayServer {
     /// Ends the connections of clients whose rights were changed or revoked.
     pub(super) fn end_revoked(&mut self) {
         let Some(door) = &mut self.nbd else { return };
-        let trouble = door.keys.refresh().err().map(|error| error.to_string());
-        if let Some(trouble) = trouble.as_ref().filter(|_| trouble != door.trouble) {
-            log::error!("the rights of clients stay as they were: {trouble}");
-        }
-        door.trouble = trouble;
+        door.keys.refresh();
         let door = &*door;
-        let is_over = |who: &NbdClient| door.keys.current(who).as_ref() != Some(who);
+        let is_over = |who: &Client| door.keys.current(who).as_ref() != Some(who);
         let over = self.clients.iter().filter(|(_, conn)| conn.who.as_ref().is_some_and(is_over));
         let over: Vec<(usize, String)> =
             over.map(|(key, conn)| (key, conn.who.as_ref().map(|who| who.name.clone()).unwrap_or_default())).collect();

@@ -24,9 +24,9 @@ use super::open::{named_extents, open_place, volume_spec};
 use super::secure::{NbdDoor, Secrecy, WayIn};
 use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
-use super::whereabouts::{Sighting, Whereabouts, whereabouts};
+use super::whereabouts::{Marks, Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
-use crate::keys::{Folder, GatewayKeys, NbdClient};
+use crate::keys::{Client, Folder, GatewayKeys};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
@@ -69,7 +69,7 @@ pub(super) struct ClientConn {
     /// When its handshake may begin, if too many others have lately.
     pub waits_until: Option<Instant>,
     /// Who it is, if it has proven that.
-    pub who: Option<NbdClient>,
+    pub who: Option<Client>,
     /// Close when everything is written, at the latest then.
     pub closing: Option<Instant>,
 }
@@ -99,6 +99,7 @@ pub struct GatewayServer {
     volume_questions: Receiver<VolumeQuestion>,
     whereabouts: Whereabouts,
     sightings: Receiver<Sighting>,
+    pub(super) marks: Marks,
     stop: Arc<AtomicBool>,
     busy_poll: Duration,
     dirty_clients: Vec<ClientId>,
@@ -224,6 +225,7 @@ impl GatewayServer {
             volume_questions,
             whereabouts,
             sightings,
+            marks: Marks::default(),
             stop: Arc::new(AtomicBool::new(false)),
             busy_poll: Duration::from_micros(config.busy_poll_us),
             dirty_clients: Vec::new(),

@@ -3,17 +3,29 @@
 //! An extent is identified by its id, never by its address, so an announcement can only lead the gateway to another place of the
 //! same extent: the welcome there must show that id, or the link is refused.
 
+use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use crate::keys::{Mark, PublicKey};
 use crate::net::Wake;
 use crate::status::ask;
+use crate::store::ExtentId;
 
 /// Maximum number of announcements that wait for the loop; further ones are answered as unknown and come again.
 const WAITING_MAX: usize = 64;
+/// Whom somebody has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Seen {
+    /// An extent by its identity. In a cluster with keys: its node has said so, and proven its key.
+    Extent(ExtentId),
+    /// An extent of a cluster with keys, by its mark, which anybody may repeat.
+    Marked(Mark),
+}
+
 /// An extent was seen at an address.
 #[derive(Debug)]
 pub(super) struct Sighting {
-    pub extent_id: [u8; 16],
+    pub who: Seen,
     /// Each `host:port`, likeliest first.
     pub addresses: Vec<String>,
     pub answer: SyncSender<bool>,
@@ -33,10 +45,27 @@ pub(super) fn whereabouts(wake: Wake) -> (Whereabouts, Receiver<Sighting>) {
 }
 
 impl Whereabouts {
-    /// This extent is served at any of `addresses` (`host:port`, likeliest first). True if a volume of this gateway knows the extent; unless
+    /// Somebody is at any of `addresses` (`host:port`, likeliest first). True if a volume of this gateway knows the extent; unless
     /// its links lead to one of them already, they try the first at once. False if it does not, or if the loop does not answer in time.
     #[must_use]
-    pub fn seen(&self, extent_id: [u8; 16], addresses: Vec<String>) -> bool {
-        ask(&self.sightings, &self.wake, |answer| Sighting { extent_id, addresses, answer }).unwrap_or(false)
+    pub fn seen(&self, who: Seen, addresses: Vec<String>) -> bool {
+        ask(&self.sightings, &self.wake, |answer| Sighting { who, addresses, answer }).unwrap_or(false)
+    }
+}
+
+/// The marks of extents that were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Marks(HashMap<[u8; 16], Mark>);
+
+impl Marks {
+    /// Whether an extent of this gateway is the one that was seen.
+    pub fn is_seen(&mut self, cluster: Option<PublicKey>, extent_id: [u8; 16], who: Seen) -> bool {
+        match (who, cluster) {
+            (Seen::Extent(seen), _) => seen.0 == extent_id,
+            (Seen::Marked(mark), Some(cluster)) => {
+                *self.0.entry(extent_id).or_insert_with(|| Mark::of(cluster, ExtentId(extent_id))) == mark
+            }
+            (Seen::Marked(_), None) => false,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates for NBD, which its clients know: X.509, from two authorities of the cluster's own.
+//! Certificates for NBD and administration, whose clients know them: X.509, from two authorities of the cluster's own, and one of each node's.
 //!
 //! One authority signs the gateway's certificate, the other one those of clients. libnbd accepts a certificate for any purpose, and clients know both
 //! authorities, as QEMU checks its own certificate; so the name in a client's is one that no host can have. Certificates are valid from 1970 to 9999, as boards may have no clock; who is let in is decided by a list ([`super::clients`]).
@@ -14,13 +14,15 @@ use zeroize::Zeroizing;
 
 use super::key::{KeyError, load_private, save_new_private};
 
-/// Which of the two.
+/// Which authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// It signs the gateway's certificate.
     Gateway,
     /// It signs clients' certificates.
     Clients,
+    /// It signs the certificate of one node.
+    Node,
 }
 
 impl Purpose {
@@ -28,6 +30,7 @@ impl Purpose {
         match self {
             Purpose::Gateway => "gateway-ca.key",
             Purpose::Clients => "client-ca.key",
+            Purpose::Node => "authority.key",
         }
     }
 
@@ -35,6 +38,16 @@ impl Purpose {
         match self {
             Purpose::Gateway => "flashmob gateway authority",
             Purpose::Clients => "flashmob client authority",
+            Purpose::Node => "flashmob node authority",
+        }
+    }
+
+    /// The name in the certificate of the process that it is for.
+    pub(super) fn holder(self) -> &'static str {
+        match self {
+            Purpose::Gateway => "flashmob gateway",
+            Purpose::Node => "flashmob node",
+            Purpose::Clients => "flashmob client",
         }
     }
 }
@@ -78,6 +91,10 @@ impl Authority {
         Ok(Authority { purpose, key })
     }
 
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
     fn params(&self) -> CertificateParams {
         let mut params = named(self.purpose.name());
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -102,7 +119,7 @@ impl Authority {
         let mut params = named(name);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![match self.purpose {
-            Purpose::Gateway => ExtendedKeyUsagePurpose::ServerAuth,
+            Purpose::Gateway | Purpose::Node => ExtendedKeyUsagePurpose::ServerAuth,
             Purpose::Clients => ExtendedKeyUsagePurpose::ClientAuth,
         }];
         for host in hosts {

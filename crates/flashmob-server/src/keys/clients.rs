@@ -1,25 +1,30 @@
-//! Who may use which volumes over NBD: a list of certificates, each with its rights. Who is not on it is not let in, whatever signed the certificate.
+//! Who may use which volumes over NBD, and who may administer: a list of certificates, each with its rights. Who is not on it is not let in, whatever signed
+//! the certificate.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use super::key::PublicKey;
 use crate::store::{read_bounded, replace_private};
 
 /// Most bytes of the file: far more than a thousand clients need.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-const HEADING: &str = "# Clients that may use volumes over NBD. Written by `flashmob client`.\n";
+const HEADING: &str = "# Clients that may use volumes over NBD, or administer. Written by `flashmob client`.\n";
 /// Most bytes of a client's name: with "client " before it, those of a common name in a certificate (RFC 5280, appendix A.1).
 pub const NAME_BYTES_MAX: usize = 57;
 
 /// A client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NbdClient {
+pub struct Client {
     /// Its name, for people.
     pub name: String,
     /// The SHA-256 of its certificate, as `openssl x509 -fingerprint -sha256` prints it, without colons.
@@ -28,13 +33,43 @@ pub struct NbdClient {
     pub volumes: Vec<String>,
     /// It may only read them.
     pub read_only: bool,
+    /// What it may do at the administrative port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<AdminRight>,
+    /// The SHA-256 of its token for the administrative port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<PublicKey>,
+}
+
+/// What somebody may do at the administrative port; each includes those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdminRight {
+    /// Read `/metrics`.
+    Metrics,
+    /// Read everything.
+    Read,
+    /// Change something.
+    All,
+}
+
+impl AdminRight {
+    /// As `flashmob client add --admin` takes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AdminRight::Metrics => "metrics",
+            AdminRight::Read => "read",
+            AdminRight::All => "all",
+        }
+    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default, rename = "client")]
-    clients: Vec<NbdClient>,
+    clients: Vec<Client>,
 }
 
 /// Why the list cannot be read, or changed.
@@ -62,7 +97,28 @@ pub enum ClientsError {
 #[derive(Debug, Clone)]
 pub struct Clients {
     path: PathBuf,
-    all: Vec<NbdClient>,
+    all: Vec<Client>,
+}
+
+/// Bytes of randomness in a token.
+const TOKEN_BYTES: usize = 32;
+/// The same in base64url.
+const TOKEN_CHARS: usize = 43;
+
+/// A new token.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn draw_token() -> io::Result<Zeroizing<String>> {
+    let mut bytes = Zeroizing::new([0; TOKEN_BYTES]);
+    SystemRandom::new().fill(&mut *bytes).map_err(|_| io::Error::other("there are no random numbers"))?;
+    Ok(Zeroizing::new(URL_SAFE_NO_PAD.encode(*bytes)))
+}
+
+/// What is kept of a token; none if it cannot be one. It has as much randomness as the digest, so that nobody finds it by trying.
+#[must_use]
+pub fn token_digest(token: &str) -> Option<PublicKey> {
+    (token.len() == TOKEN_CHARS).then(|| PublicKey(Sha256::digest(token.as_bytes()).into()))
 }
 
 /// The SHA-256 of a certificate in DER.
@@ -119,7 +175,7 @@ impl Clients {
     ///
     /// # Errors
     /// See [`ClientsError`].
-    pub fn add(&mut self, client: NbdClient) -> Result<(), ClientsError> {
+    pub fn add(&mut self, client: Client) -> Result<(), ClientsError> {
         self.check_new(&client.name)?;
         let mut changed = self.clone();
         changed.all.push(client);
@@ -168,13 +224,20 @@ impl Clients {
 
     /// The client with this certificate.
     #[must_use]
-    pub fn of(&self, certificate: PublicKey) -> Option<&NbdClient> {
+    pub fn of(&self, certificate: PublicKey) -> Option<&Client> {
         self.all.iter().find(|client| client.certificate == certificate)
+    }
+
+    /// The client with this token.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Option<&Client> {
+        let digest = token_digest(token)?;
+        self.all.iter().find(|client| client.token == Some(digest))
     }
 
     /// All of them.
     #[must_use]
-    pub fn all(&self) -> &[NbdClient] {
+    pub fn all(&self) -> &[Client] {
         &self.all
     }
 }
@@ -189,9 +252,21 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn client(name: &str, certificate: u8) -> NbdClient {
+    fn token_of(name: &str) -> String {
+        format!("{name:A<TOKEN_CHARS$}")
+    }
+
+    fn client(name: &str, certificate: u8) -> Client {
         let volumes = vec!["pool".to_string()];
-        NbdClient { name: name.into(), certificate: PublicKey([certificate; 32]), volumes, read_only: certificate > 1 }
+        let (admin, token) = (Some(AdminRight::Read), token_digest(&token_of(name)));
+        Client {
+            name: name.into(),
+            certificate: PublicKey([certificate; 32]),
+            volumes,
+            read_only: certificate > 1,
+            admin,
+            token,
+        }
     }
 
     #[test]
@@ -208,6 +283,8 @@ mod tests {
         let mut seen = Clients::load(&path).unwrap();
         assert_eq!(seen.all(), clients.all());
         assert_eq!(seen.of(PublicKey([2; 32])), Some(&client("bob", 2)));
+        assert_eq!(seen.with_token(&token_of("bob")), Some(&client("bob", 2)));
+        assert_eq!(seen.with_token(&token_of("carol")), None);
         let text = clients.revoke("carol").unwrap_err().to_string();
         assert!(text.contains("there are: alice, bob"), "{text}");
         clients.revoke("bob").unwrap();
@@ -216,6 +293,13 @@ mod tests {
         std::fs::write(&path, "damaged").unwrap();
         assert!(seen.refresh().is_err());
         assert_eq!(seen.all(), clients.all(), "the list stays");
+    }
+
+    #[test]
+    fn tokens_are_different_and_rights_include_each_other() {
+        let (first, second) = (draw_token().unwrap(), draw_token().unwrap());
+        assert!(first != second && first.len() == TOKEN_CHARS);
+        assert!(AdminRight::Metrics < AdminRight::Read && AdminRight::Read < AdminRight::All);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const EACH_AT_ONCE: f64 = 64.0;
 const STRANGERS_PER_S: f64 = 16.0;
 const STRANGERS_AT_ONCE: f64 = 64.0;
 /// Most addresses that are remembered; the one that came longest ago is forgotten first, one that was let in last.
-const ORIGINS_MAX: usize = 256;
+const ORIGINS_MAX: usize = 1024;
 
 /// Handshakes that may begin now: some come back with time.
 #[derive(Debug, Clone, Copy)]

@@ -7,25 +7,28 @@
 //! | `gateway.key` | the gateway's own key |
 //! | `gateway.grant` | what it may do: [`super::grant`] |
 //! | `nodes` | the keys of nodes: [`super::pins`] |
-//! | `gateway-ca.key`, `client-ca.key` | the keys of the authorities for NBD: [`super::authority`] |
-//! | `clients` | who may use which volumes: [`super::clients`] |
+//! | `gateway-ca.key`, `client-ca.key` | the keys of the authorities for NBD and administration: [`super::authority`] |
+//! | `clients` | who may use which volumes, and administer: [`super::clients`] |
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use super::authority::{Authority, Purpose};
+use super::certified::{CertifiedKeys, KnownClients};
 use super::clients::{Clients, ClientsError};
 use super::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES, Grant};
 use super::key::{KeyError, PublicKey, SecretKey};
-use super::nbd::NbdKeys;
 use super::pins::{PinError, Pins};
 use crate::store::{put_file, read_bounded, sync_parent};
 
 /// What a connection is for that is a link, as TLS's ALPN names it. There is one name for each purpose.
 pub const LINK_PURPOSE: &[u8] = b"flashmob-link/1";
+/// The same of a connection of a node or the gateway's own machine to the gateway's administrative port.
+pub const ADMIN_PURPOSE: &[u8] = b"flashmob-admin/1";
 
 /// Why the keys of a cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -239,17 +242,23 @@ impl Folder {
         Ok(Clients::load(&self.path("clients"))?)
     }
 
-    /// What a gateway needs to let clients in that are known by these names and addresses.
+    /// What a gateway needs to let clients with certificates in: for NBD (`is_required`) or administration. `names` and `listens`: see
+    /// [`CertifiedKeys`].
     ///
     /// # Errors
     /// See [`FolderError`].
-    pub fn nbd(&self, hosts: &[String], addresses: &[IpAddr]) -> Result<NbdKeys, FolderError> {
-        let (gateway, clients) = (self.authority(Purpose::Gateway)?, self.authority(Purpose::Clients)?);
-        NbdKeys::new(&gateway, &clients, self.clients()?, hosts, addresses).map_err(|source| FolderError::Io {
-            action: "make a certificate with",
-            path: self.path("gateway-ca.key"),
-            source,
-        })
+    pub fn certified(
+        &self,
+        is_required: bool,
+        names: &[String],
+        listens: &[IpAddr],
+    ) -> Result<CertifiedKeys, FolderError> {
+        let failed =
+            |source| FolderError::Io { action: "make a certificate with", path: self.path("gateway-ca.key"), source };
+        let (authority, _) =
+            self.authority(Purpose::Clients)?.certificate().map_err(|e| failed(io::Error::other(e)))?;
+        let clients = KnownClients { authority, list: Arc::new(Mutex::new(self.clients()?)), is_required };
+        CertifiedKeys::new(self.authority(Purpose::Gateway)?, Some(clients), names, listens).map_err(failed)
     }
 }
 

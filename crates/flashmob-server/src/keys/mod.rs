@@ -4,8 +4,11 @@
 //! the key of each node. [`crate::net::tls`] makes links that nobody else can read or change; [`door`] decides at a node whom they are from.
 //! docs/security.md says what that keeps out, and what it does not.
 
+pub mod admin;
 pub mod authority;
+mod certified;
 pub mod clients;
+pub mod credentials;
 pub mod door;
 pub mod doorman;
 pub mod enroll;
@@ -14,17 +17,22 @@ mod gateway;
 pub mod grant;
 mod guard;
 pub mod key;
-pub mod nbd;
+mod line;
+pub mod mark;
 pub mod node;
+pub mod node_credentials;
 pub mod pins;
 
-pub use clients::{Clients, NbdClient};
+pub use admin::AdminKeys;
+pub use certified::CertifiedKeys;
+pub use clients::{AdminRight, Client, Clients};
 pub use door::Door;
 pub use doorman::Doorman;
 pub use folder::Folder;
 pub use gateway::GatewayKeys;
 pub use grant::Grant;
 pub use key::{PublicKey, SecretKey};
-pub use nbd::NbdKeys;
+pub use mark::Mark;
 pub use node::NodeKeys;
+pub use node_credentials::NodeCredentials;
 pub use pins::Pins;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::folder::LINK_PURPOSE;
+use super::folder::{ADMIN_PURPOSE, LINK_PURPOSE};
 use super::key::{KeyError, PublicKey, SecretKey};
 use crate::net::tls::TlsEnd;
 
@@ -15,6 +15,8 @@ pub struct NodeKeys {
     pub cluster: PublicKey,
     /// Its end of links.
     pub end: TlsEnd,
+    /// Its end of connections to a gateway's administrative port, whoever answers there: what it says is no secret, and the answer no order.
+    pub admin_end: TlsEnd,
 }
 
 /// Whether a key is drawn.
@@ -50,7 +52,9 @@ impl NodeKeys {
     pub fn of(key: &SecretKey, cluster: PublicKey, path: &Path) -> Result<NodeKeys, KeyError> {
         // Anybody's key: the grant, which follows, says whether it is a gateway's.
         let end = key.server_end(LINK_PURPOSE).map_err(|source| failed("use", path, source))?;
-        Ok(NodeKeys { public: key.public(), cluster, end })
+        let is_key = |spki: &[u8]| PublicKey::from_spki(spki).is_some();
+        let admin_end = key.client_end(ADMIN_PURPOSE, is_key).map_err(|source| failed("use", path, source))?;
+        Ok(NodeKeys { public: key.public(), cluster, end, admin_end })
     }
 }
 

@@ -1,20 +1,27 @@
-//! Fetches `/status` from a running process, or sends it something: one request over one plain connection.
+//! Fetches `/status` from a running process, or sends it something: one request over one connection, plain or inside TLS.
 //!
 //! Time, head and body of the answer have limits, and each error says what to do.
 
+mod secured;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use ureq::config::Config;
-use ureq::http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use ureq::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use ureq::http::{Request, Response, Uri};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, Timeout};
+use zeroize::Zeroizing;
+
+use self::secured::{Once, left, secure};
+use super::tls::TlsEnd;
 
 /// The largest head of an answer.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -30,6 +37,11 @@ pub enum FetchError {
     /// The target is not ADDR:PORT.
     #[error("'{0}' is not ADDR:PORT; give the --admin address of the gateway or node, such as 127.0.0.1:9100")]
     Target(String),
+    /// It is to be secret, and nothing to prove is known.
+    #[error(
+        "{0} is an HTTPS address: give --credentials DIR, the folder from `flashmob client add`, or give the gateway's configuration file in its place"
+    )]
+    NoCredentials(String),
     /// The name has no address.
     #[error("cannot resolve the host of '{target}': {source}")]
     Resolve { target: String, source: io::Error },
@@ -62,57 +74,140 @@ pub enum FetchError {
     TooLarge(String),
 }
 
-/// The body of `http://TARGET/status`, where `target` is `ADDR:PORT`, also with `http://` before it or a path behind.
+/// A token, for `Authorization`. It is shown on purpose alone.
+#[derive(Clone)]
+pub struct Token(pub Zeroizing<String>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// How a request gets there.
+#[derive(Debug, Clone)]
+enum Way {
+    Plain,
+    Tls(TlsEnd, Option<Token>),
+}
+
+/// An administrative port: `ADDR:PORT`, also with `http://` before it or a path behind.
+#[derive(Debug, Clone)]
+pub struct Target {
+    authority: String,
+    way: Way,
+}
+
+impl Target {
+    /// One that is asked inside TLS; the text may begin with `https://`.
+    ///
+    /// # Errors
+    /// It is no address.
+    pub fn secured(text: &str, end: TlsEnd, token: Option<Token>) -> Result<Target, FetchError> {
+        let (authority, _) = authority(text).ok_or_else(|| FetchError::Target(text.to_string()))?;
+        Ok(Target { authority: authority.to_string(), way: Way::Tls(end, token) })
+    }
+
+    /// The name or address of the host in such a text.
+    ///
+    /// # Errors
+    /// It is no address.
+    pub fn host(text: &str) -> Result<&str, FetchError> {
+        let host = authority(text).and_then(|(authority, _)| authority.rsplit_once(':')).map(|(host, _)| host);
+        let host = host.ok_or_else(|| FetchError::Target(text.to_string()))?;
+        let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        // Which interface leads to it is no part of the name.
+        Ok(host.split_once('%').map_or(host, |(host, _)| host))
+    }
+}
+
+impl FromStr for Target {
+    type Err = FetchError;
+
+    fn from_str(text: &str) -> Result<Target, FetchError> {
+        match authority(text).ok_or_else(|| FetchError::Target(text.to_string()))? {
+            (authority, true) => Err(FetchError::NoCredentials(authority.to_string())),
+            (authority, false) => Ok(Target { authority: authority.to_string(), way: Way::Plain }),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.authority)
+    }
+}
+
+/// The body at a path there.
 ///
 /// # Errors
 /// See [`FetchError`].
-pub fn fetch_status(target: &str) -> Result<Vec<u8>, FetchError> {
-    exchange(target, "/status", None, TIMEOUT)
+pub fn fetch(target: &Target, path: &str) -> Result<Vec<u8>, FetchError> {
+    exchange(target, path, None, TIMEOUT)
 }
 
-/// The body of `http://TARGET/trace`, in the same way.
+/// The body of `/status` there.
+///
+/// # Errors
+/// See [`FetchError`].
+pub fn fetch_status(target: &Target) -> Result<Vec<u8>, FetchError> {
+    fetch(target, "/status")
+}
+
+/// The body of `/trace`, in the same way.
 ///
 /// # Errors
 /// See [`FetchError`]; a node's port, which has no samples, is [`FetchError::Foreign`].
-pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
-    exchange(target, "/trace", None, TIMEOUT)
+pub fn fetch_trace(target: &Target) -> Result<Vec<u8>, FetchError> {
+    fetch(target, "/trace")
 }
 
-/// The body of `http://TARGET/volumes`, in the same way.
+/// The body of `/volumes`, in the same way.
 ///
 /// # Errors
 /// See [`FetchError`]; a node's port, which has no volumes, is [`FetchError::Foreign`].
-pub fn fetch_volumes(target: &str) -> Result<Vec<u8>, FetchError> {
-    exchange(target, "/volumes", None, TIMEOUT)
+pub fn fetch_volumes(target: &Target) -> Result<Vec<u8>, FetchError> {
+    fetch(target, "/volumes")
 }
 
-/// Sends JSON to `http://TARGET PATH` and returns the answer's body. All of it takes at most `timeout` for each address.
+/// Sends JSON to a path there and returns the answer's body. All of it takes at most `timeout` for each address.
 ///
 /// # Errors
 /// See [`FetchError`].
-pub fn post(target: &str, path: &str, body: &[u8], timeout: Duration) -> Result<Vec<u8>, FetchError> {
+pub fn post(target: &Target, path: &str, body: &[u8], timeout: Duration) -> Result<Vec<u8>, FetchError> {
     exchange(target, path, Some(body), timeout)
 }
 
-fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) -> Result<Vec<u8>, FetchError> {
-    let authority = authority(target).ok_or_else(|| FetchError::Target(target.to_string()))?;
-    let asked = Asked { authority, path, sent, timeout };
-    let addrs = flashmob_host::addresses_of_authority(authority)
-        .map_err(|source| FetchError::Resolve { target: authority.to_string(), source })?;
+fn exchange(target: &Target, path: &str, sent: Option<&[u8]>, timeout: Duration) -> Result<Vec<u8>, FetchError> {
+    let asked = Asked { target, path, sent, timeout };
+    let name = || target.to_string();
+    let addrs = flashmob_host::addresses_of_authority(&target.authority)
+        .map_err(|source| FetchError::Resolve { target: name(), source })?;
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for addr in addrs {
-        match asked.ask(addr) {
+        // If no connection comes about, another address of the same name may do.
+        let until = Instant::now() + timeout;
+        let secret = match &target.way {
+            Way::Plain => None,
+            Way::Tls(end, _) => match secure(end, addr, until) {
+                Ok(secret) => Some(secret),
+                Err(error) => {
+                    last = error;
+                    continue;
+                }
+            },
+        };
+        let is_secret = secret.is_some();
+        match asked.ask(addr, secret, until) {
             Ok(response) => return asked.body_of(response),
             Err(ureq::Error::Timeout(Timeout::Connect)) => last = ErrorKind::TimedOut.into(),
-            // No connection came about: another address of the same name may do.
-            Err(ureq::Error::Io(e)) if !is_of_connection(&e) => last = e,
+            Err(ureq::Error::Io(e)) if !is_secret && !is_of_connection(&e) => last = e,
             Err(error) => return Err(asked.failed(error)),
         }
     }
-    let target = authority.to_string();
     Err(match last.kind() {
-        ErrorKind::ConnectionRefused => FetchError::Refused(target),
-        _ => FetchError::Connect { target, source: last },
+        ErrorKind::ConnectionRefused => FetchError::Refused(name()),
+        _ => FetchError::Connect { target: name(), source: last },
     })
 }
 
@@ -137,7 +232,7 @@ impl Resolver for Known {
 
 /// One request.
 struct Asked<'a> {
-    authority: &'a str,
+    target: &'a Target,
     path: &'a str,
     /// The JSON that it brings.
     sent: Option<&'a [u8]>,
@@ -145,21 +240,28 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn ask(&self, addr: SocketAddr) -> Result<Response<Body>, ureq::Error> {
+    /// Asks over the connection that is secret already, or a new one.
+    fn ask(&self, addr: SocketAddr, secret: Option<Once>, until: Instant) -> Result<Response<Body>, ureq::Error> {
         let config = Agent::config_builder()
-            .timeout_connect(Some(self.timeout))
-            .timeout_global(Some(self.timeout))
+            .timeout_connect(Some(left(until)))
+            .timeout_global(Some(left(until)))
             .max_response_header_size(HEAD_BYTES_MAX)
             .max_redirects(0)
             .http_status_as_error(false)
             .proxy(None)
             .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")))
             .build();
-        let agent = Agent::with_parts(config, DefaultConnector::default(), Known(addr));
+        let agent = match secret {
+            None => Agent::with_parts(config, DefaultConnector::default(), Known(addr)),
+            Some(secret) => Agent::with_parts(config, secret, Known(addr)),
+        };
         // The host is a placeholder: the resolver has the address, and a URI cannot hold an IPv6 address with a scope.
         // Named by its address: that is accepted under any name.
-        let request =
+        let mut request =
             Request::builder().uri(format!("http://flashmob{}", self.path)).header(ACCEPT, "application/json");
+        if let Way::Tls(_, Some(Token(token))) = &self.target.way {
+            request = request.header(AUTHORIZATION, format!("Bearer {}", **token));
+        }
         match self.sent {
             None => agent.run(request.header(HOST, addr.to_string()).body(())?),
             Some(json) => agent.run(
@@ -173,9 +275,12 @@ impl Asked<'_> {
     }
 
     fn body_of(&self, mut response: Response<Body>) -> Result<Vec<u8>, FetchError> {
-        let target = || self.authority.to_string();
+        let target = || self.target.to_string();
         let status = response.status().as_u16();
-        let is_refusal = self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429 | 504);
+        // Of a server that says that it is not to be taken for a page, as ours do.
+        let is_ours = response.headers().contains_key("x-content-type-options");
+        let is_refusal = matches!(status, 401 | 403) && is_ours
+            || self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429 | 504);
         match status {
             200 => {}
             // It is carried out, and the body says what is left.
@@ -197,7 +302,7 @@ impl Asked<'_> {
     }
 
     fn failed(&self, error: ureq::Error) -> FetchError {
-        let target = self.authority.to_string();
+        let target = self.target.to_string();
         match error {
             ureq::Error::Timeout(_) => FetchError::Timeout(target, self.timeout),
             ureq::Error::BodyExceedsLimit(_) => FetchError::TooLarge(target),
@@ -213,14 +318,15 @@ impl Asked<'_> {
     }
 }
 
-/// `ADDR:PORT` from a target that may be a copied URL.
-fn authority(target: &str) -> Option<&str> {
-    let rest = target.trim();
-    let rest = rest.strip_prefix("http://").unwrap_or(rest);
+/// `ADDR:PORT` from a target that may be a copied URL, and whether it is to be secret.
+fn authority(target: &str) -> Option<(&str, bool)> {
+    let text = target.trim();
+    let secret = text.strip_prefix("https://");
+    let rest = secret.or_else(|| text.strip_prefix("http://")).unwrap_or(text);
     let authority = rest.split('/').next()?;
     let (host, port) = authority.rsplit_once(':')?;
     let good = !host.is_empty()
         && port.parse::<u16>().is_ok_and(|port| port != 0)
         && authority.chars().all(|c| c.is_ascii_graphic());
-    good.then_some(authority)
+    good.then_some((authority, secret.is_some()))
 }

@@ -2,9 +2,12 @@
 //!
 //! Nothing is resumed, and nothing is sent early: each connection verifies both keys. No other file knows the library.
 
+mod accept;
 mod config;
+pub mod pem;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod waiting;
 
 use std::cell::RefCell;
@@ -14,7 +17,8 @@ use std::time::Duration;
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use rustls::{AlertDescription, CertificateError, CommonState, Connection, Error};
 
-pub use config::{CertifiedIdentity, TlsEnd, TlsIdentity};
+pub use accept::{Proven, accept};
+pub use config::{AskedCertificates, CertifiedIdentity, TlsEnd, TlsIdentity};
 pub use waiting::WaitingTls;
 
 use super::Filled;
@@ -180,6 +184,14 @@ fn failed(error: Error) -> io::Error {
         Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
             (io::ErrorKind::PermissionDenied, "the other end has a key that is not known here".to_string())
         }
+        Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => (
+            io::ErrorKind::PermissionDenied,
+            "the other end's certificate does not have this name or address: list the name in 'admin_hosts' (gateway) or --admin-host (node)".to_string(),
+        ),
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => (
+            io::ErrorKind::PermissionDenied,
+            "the other end's certificate is of another authority than that which is known here (ca-cert.pem)".to_string(),
+        ),
         Error::AlertReceived(Alert::AccessDenied | Alert::CertificateUnknown | Alert::BadCertificate) => {
             (io::ErrorKind::PermissionDenied, "the other end does not accept this key".to_string())
         }

@@ -1,4 +1,4 @@
-//! `flashmob client`: who may use volumes over NBD, in a cluster with keys.
+//! `flashmob client`: who may use volumes over NBD, and who may administer, in a cluster with keys.
 
 use std::fs;
 use std::io::Write;
@@ -6,11 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use flashmob_server::config::Config;
-use flashmob_server::keys::NbdClient;
 use flashmob_server::keys::authority::Purpose;
-use flashmob_server::keys::clients::fingerprint;
+use flashmob_server::keys::clients::{draw_token, fingerprint, token_digest};
+use flashmob_server::keys::{AdminRight, Client};
 use flashmob_text::{Side, Table};
 use serde::Serialize;
 
@@ -19,10 +19,10 @@ use super::tell::Form;
 
 const WIDTH: usize = 120;
 
-/// NBD clients of a cluster with keys: add, list and revoke them.
+/// Clients of a cluster with keys: add, list and revoke them.
 ///
-/// In a cluster with keys, NBD over TCP requires TLS and a client certificate, which this command issues. A running gateway
-/// applies changes within a second.
+/// In a cluster with keys, NBD over TCP and the admin port require TLS and a client certificate, which this command issues. A
+/// running gateway applies changes within a second.
 #[derive(Debug, Args)]
 pub struct ClientArgs {
     #[command(subcommand)]
@@ -36,10 +36,10 @@ enum Command {
     Revoke(RevokeArgs),
 }
 
-/// Issue a certificate for a client, and grant it access to volumes.
+/// Issue a certificate for a client, and grant it access to volumes or to the admin port.
 ///
-/// Writes ca-cert.pem, client-cert.pem and client-key.pem, the names that libnbd and QEMU expect. Copy the folder to the client over a
-/// secure channel; the private key is not stored by the gateway.
+/// Writes ca-cert.pem, client-cert.pem and client-key.pem, the names that libnbd and QEMU expect; with --admin also token, for programs that
+/// show no certificates. Copy the folder to the client over a secure channel; the gateway stores neither private key nor token.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -47,7 +47,11 @@ Example:
   nbdinfo 'nbds://192.168.1.10/pool?tls-certificates=/home/alice/alice'
   nbdcopy 'nbds://192.168.1.10/pool?tls-certificates=/home/alice/alice' pool.img
   qemu-img info --object tls-creds-x509,id=tls0,endpoint=client,dir=/home/alice/alice \\
-    --image-opts driver=nbd,host=192.168.1.10,port=10809,export=pool,tls-creds=tls0")]
+    --image-opts driver=nbd,host=192.168.1.10,port=10809,export=pool,tls-creds=tls0
+  flashmob client add cluster.toml laptop --admin read --out laptop
+  flashmob status https://192.168.1.10:10810 --credentials laptop
+  flashmob client add cluster.toml prometheus --admin metrics --out prometheus
+  curl --cacert prometheus/ca-cert.pem --cert prometheus/client-cert.pem --key prometheus/client-key.pem https://192.168.1.10:10810/metrics")]
 struct AddArgs {
     /// The gateway's configuration file.
     #[arg(value_name = "CONFIG")]
@@ -56,14 +60,34 @@ struct AddArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Volume that the client may use; may be repeated. Other volumes are hidden from it.
-    #[arg(long, value_name = "VOLUME", required = true)]
+    #[arg(long, value_name = "VOLUME", required_unless_present = "admin")]
     volume: Vec<String>,
     /// Read-only access: changes fail with EPERM.
     #[arg(long)]
     read_only: bool,
+    /// What the client may do at the admin port: read /metrics; read everything; or also change something, as 'volume replace'.
+    #[arg(long, value_name = "RIGHT", value_enum)]
+    admin: Option<AdminArg>,
     /// Folder for the certificates and the key; must not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AdminArg {
+    Metrics,
+    Read,
+    All,
+}
+
+impl From<AdminArg> for AdminRight {
+    fn from(arg: AdminArg) -> AdminRight {
+        match arg {
+            AdminArg::Metrics => AdminRight::Metrics,
+            AdminArg::Read => AdminRight::Read,
+            AdminArg::All => AdminRight::All,
+        }
+    }
 }
 
 /// List the clients, and what they may use.
@@ -119,21 +143,34 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     let issued = clients_authority.issue(&format!("client {}", args.name), &[], &[])?;
     let cannot = || format!("cannot make {}", args.out.display());
     fs::DirBuilder::new().mode(0o700).create(&args.out).with_context(cannot)?;
-    let (name, volumes, read_only) = (args.name.clone(), args.volume.clone(), args.read_only);
+    let admin = args.admin.map(AdminRight::from);
+    let token = admin.map(|_| draw_token()).transpose().context("cannot make a token")?;
+    let client = Client {
+        name: args.name.clone(),
+        certificate: fingerprint(&issued.der),
+        volumes: args.volume.clone(),
+        read_only: args.read_only,
+        admin,
+        token: token.as_ref().and_then(|token| token_digest(token)),
+    };
     let made = put(&args.out.join("ca-cert.pem"), &format!("{gateway_pem}{clients_pem}"))
         .and_then(|()| put(&args.out.join("client-cert.pem"), &issued.pem))
         .and_then(|()| put(&args.out.join("client-key.pem"), &issued.key_pem))
-        .and_then(|()| {
-            Ok(clients.add(NbdClient { name, certificate: fingerprint(&issued.der), volumes, read_only })?)
-        });
+        .and_then(|()| token.map_or(Ok(()), |token| put(&args.out.join("token"), &token)))
+        .and_then(|()| Ok(clients.add(client)?));
     if made.is_err() {
         // What was just made, and is of no use.
         let _ = fs::remove_dir_all(&args.out);
     }
     made?;
-    let may = if args.read_only { "read" } else { "read and change" };
     let mut out = std::io::stdout();
-    writeln!(out, "{} may {may} {}", args.name, args.volume.join(", "))?;
+    if !args.volume.is_empty() {
+        let may = if args.read_only { "read" } else { "read and change" };
+        writeln!(out, "{} may {may} {}", args.name, args.volume.join(", "))?;
+    }
+    if let Some(right) = admin {
+        writeln!(out, "{} may use the admin port: {}", args.name, right.name())?;
+    }
     writeln!(out, "copy the folder {} to the client over a secure channel, then delete it here", args.out.display())?;
     Ok(())
 }
@@ -148,7 +185,7 @@ fn put(path: &Path, text: &str) -> anyhow::Result<()> {
 fn list(args: &ListArgs) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Report<'a> {
-        clients: &'a [NbdClient],
+        clients: &'a [Client],
     }
     let clients = folder_of(&Config::load(&args.config)?, &args.config)?.clients()?;
     let mut out = std::io::stdout();
@@ -160,11 +197,18 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         writeln!(out, "there are no clients: flashmob client add")?;
         return Ok(());
     }
-    let mut table = Table::new(&[Side::Left, Side::Left, Side::Left, Side::Left]);
-    table.plain(["client", "volumes", "rights", "certificate"]);
+    let mut table = Table::new(&[Side::Left, Side::Left, Side::Left, Side::Left, Side::Left]);
+    table.plain(["client", "volumes", "rights", "admin", "certificate"]);
     for client in clients.all() {
-        let may = if client.read_only { "read" } else { "read, change" };
-        table.plain([client.name.clone(), client.volumes.join(", "), may.to_string(), client.certificate.short()]);
+        let may = match (client.volumes.is_empty(), client.read_only) {
+            (true, _) => "-",
+            (false, true) => "read",
+            (false, false) => "read, change",
+        };
+        let volumes = if client.volumes.is_empty() { "-".to_string() } else { client.volumes.join(", ") };
+        let admin = client.admin.map_or("-", AdminRight::name);
+        let certificate = client.certificate.short();
+        table.plain([client.name.clone(), volumes, may.to_string(), admin.to_string(), certificate]);
     }
     table.lines(WIDTH, false).into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
     Ok(())

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use flashmob_server::admin;
-use flashmob_server::admin::http::Hosts;
+use flashmob_server::admin::http::{AdminServer, Hosts};
 use flashmob_server::config::{Config, Listen, NodeSource};
 use flashmob_server::discovery::follow::{self, Follower};
 use flashmob_server::gateway::{GatewayServer, Start};
+use flashmob_server::keys::{AdminKeys, Folder};
 use flashmob_server::net::ListenAddr;
 
 /// Present volumes over nodes to NBD clients.
@@ -26,7 +28,8 @@ pub struct GatewayArgs {
     /// Configuration file.
     #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
-    /// Address and port for /metrics (Prometheus) and /status (JSON). Overrides 'admin' in the file.
+    /// Address and port for /metrics (Prometheus) and /status (JSON). Overrides 'admin' in the file. In a cluster with keys others
+    /// use HTTPS, and need a certificate or token (flashmob client add ... --admin).
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     admin: Option<SocketAddr>,
     /// Forget the recorded extents of the volumes (CONFIG.toml.extents), and accept those that the nodes have now.
@@ -36,7 +39,7 @@ pub struct GatewayArgs {
     /// if the gateway there is stopped for good, and this is its last map: a copy from before lacks changes.
     #[arg(long)]
     take_over: bool,
-    /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume.
+    /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume, and administer.
     #[arg(long)]
     insecure: bool,
     /// Check the configuration, print it with every default, and exit.
@@ -69,6 +72,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         beside.file_name().unwrap_or_default().to_string_lossy()
     );
     let is_open = |listen: &&Listen| matches!(listen, Listen::Tcp(addr) if ListenAddr::Tcp(*addr).is_for_others());
+    let admin = args.admin.or(config.admin);
     if let Some(Listen::Tcp(addr)) =
         config.listen.iter().filter(|_| config.keys.is_none() && !args.insecure).find(is_open)
     {
@@ -78,15 +82,18 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             args.config.display()
         );
     }
+    if let Some(addr) = admin.filter(|addr| config.keys.is_none() && !args.insecure && !addr.ip().is_loopback()) {
+        bail_value!(
+            "without keys anyone who can reach {addr} could read the status of all nodes, and replace extents: give the cluster keys (flashmob key init {}), \
+             or use a network that you trust and --insecure",
+            args.config.display()
+        );
+    }
     let mut server =
         GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
-    let admin = args.admin.or(config.admin);
-    let ear = || Some(follow::ear(server.whereabouts()));
-    let _admin = admin
-        .map(|addr| admin::start(addr, server.reporter(), ear(), Hosts::named(&config.admin_hosts)))
-        .transpose()?;
+    let _admin = admin.map(|addr| serve_admin(addr, &config, &server)).transpose()?;
     let follows = args.follow == FollowArg::Auto && has_nodes_elsewhere(&config);
-    let _follower = follows.then(|| Follower::start(server.whereabouts())).flatten();
+    let _follower = follows.then(|| Follower::start(server.whereabouts(), config.keys.is_some())).flatten();
     let stopper = server.stopper();
     super::on_signal(move || stopper.stop())?;
     for addr in server.local_addrs()? {
@@ -106,6 +113,16 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     server.run()?;
     log::info!("stopped");
     Ok(())
+}
+
+/// Serves the administrative port; in a cluster with keys, to who has proven what it may do.
+fn serve_admin(addr: SocketAddr, config: &Config, server: &GatewayServer) -> anyhow::Result<AdminServer> {
+    let keys = config.keys.as_ref().map(|folder| {
+        AdminKeys::of_gateway(&Folder::at(folder), &config.admin_hosts, addr.ip())
+            .context("the keys for the admin port cannot be used")
+    });
+    let ear = follow::ear(server.whereabouts(), config.keys.is_some());
+    admin::Bound::at(addr)?.serve(server.reporter(), Some(ear), Hosts::named(&config.admin_hosts), keys.transpose()?)
 }
 
 /// Whether a node may be on another machine: only then its address can change.

@@ -16,6 +16,7 @@ macro_rules! ensure_value {
     };
 }
 
+mod admin_target;
 pub mod bench;
 mod client;
 mod cluster;

@@ -15,10 +15,10 @@ use flashmob_core::units::Bytes;
 use flashmob_lab::flash::{Model, Profile};
 
 use flashmob_server::admin;
-use flashmob_server::admin::http::Hosts;
+use flashmob_server::admin::http::{AdminServer, Hosts};
 use flashmob_server::android;
 use flashmob_server::discovery::announcer::{Announcer, device_name};
-use flashmob_server::keys::PublicKey;
+use flashmob_server::keys::{AdminKeys, NodeCredentials, PublicKey};
 use flashmob_server::net::{ListenAddr, Sizing};
 use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
 use flashmob_server::store::identity::{names_cluster, sidecar_path};
@@ -90,7 +90,7 @@ pub struct NodeArgs {
     /// How link buffers are sized: path (by the kernel, and by the node where the kernel's maximum is too small for the path), or kernel (by the kernel alone).
     #[arg(long, value_enum, default_value = "path")]
     buffers: BuffersArg,
-    /// Address and port for /metrics (Prometheus) and /status (JSON).
+    /// Address and port for /metrics (Prometheus) and /status (JSON). With keys, others use HTTPS and the token in DATA.admin.
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     admin: Option<SocketAddr>,
     /// A public name by which the admin port may be reached, such as node.example.org; may be repeated. Addresses, names
@@ -175,6 +175,12 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
          `flashmob join` at the gateway), or use a network that you trust and --insecure",
         args.listen
     );
+    if let Some(addr) = args.admin.filter(|addr| !has_keys && !args.insecure && !addr.ip().is_loopback()) {
+        bail_value!(
+            "without keys anyone who can reach {addr} could read the status of this node: enroll it in a cluster with keys (--enroll), or use a network \
+             that you trust and --insecure"
+        );
+    }
     let extent = ExtentConfig {
         store,
         state_dir: args.state_dir,
@@ -200,7 +206,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         sizing,
         device: args.care.options(),
     })?;
-    let _admin = admin.map(|bound| bound.serve(server.reporter(), None, Hosts::named(&args.admin_host))).transpose()?;
+    let _admin = admin.map(|bound| serve_admin(bound, &args.admin_host, &server)).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
@@ -221,6 +227,20 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     android::tell_forbidden_calls(told);
     log::info!("stopped");
     Ok(())
+}
+
+/// Serves the administrative port; with keys, to others inside TLS to who has the node's token.
+fn serve_admin(bound: admin::Bound, names: &[String], server: &NodeServer) -> anyhow::Result<AdminServer> {
+    let mut keys = None;
+    if let Some(own) = server.extent().keys().filter(|_| !bound.ip().is_loopback()) {
+        let credentials = NodeCredentials::at(server.extent().identity().admin_path());
+        log::info!(
+            "for the admin port others need ca-cert.pem and token of {}: flashmob status https://HOST:PORT --credentials DIR",
+            credentials.path().display()
+        );
+        keys = Some(AdminKeys::of_node(&credentials, own, names, bound.ip())?);
+    }
+    bound.serve(server.reporter(), None, Hosts::named(names), keys)
 }
 
 fn warn_if_open(listen: SocketAddr) {

@@ -71,8 +71,9 @@ impl<'lab> Cluster<'lab> {
     /// Waits until the copies of a new volume are known to be equal: what is measured before also waits for that.
     fn await_compared(&self) -> anyhow::Result<()> {
         let until = Instant::now() + COMPARED_TIMEOUT;
+        let target = GATEWAY_ADMIN.parse()?;
         loop {
-            let report: Report = serde_json::from_slice(&self.hosts[0].inside(|| fetch_status(GATEWAY_ADMIN))??)?;
+            let report: Report = serde_json::from_slice(&self.hosts[0].inside(|| fetch_status(&target))??)?;
             let volumes = report.gateway.into_iter().flat_map(|gateway| gateway.volumes);
             let left: u32 = volumes.filter_map(|volume| volume.copies).map(|copies| copies.uncompared_chunks).sum();
             if left == 0 {

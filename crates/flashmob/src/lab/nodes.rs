@@ -50,7 +50,7 @@ impl Nodes {
 
     fn ask(&self, host: &Host) -> Option<Counts> {
         let counts = host.inside(|| -> anyhow::Result<Option<Counts>> {
-            let report: Report = serde_json::from_slice(&fetch_status(&self.admin)?)?;
+            let report: Report = serde_json::from_slice(&fetch_status(&self.admin.parse()?)?)?;
             Ok(report.node.and_then(|node| node.model).as_ref().map(Counts::of))
         });
         match counts.and_then(|counts| counts) {

@@ -14,13 +14,16 @@ use tokio::sync::Mutex;
 
 use super::super::Reporter;
 use super::super::metrics::{Format, render};
+use super::gate::Caller;
 use super::host::Hosts;
 use super::waiting::Answering;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
+use crate::keys::AdminKeys;
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
 use crate::status::report::Report;
 use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest, ScrubRequest};
+use crate::store::ExtentId;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -43,6 +46,10 @@ const INDEX: &str = concat!(
 #[derive(Debug)]
 pub(super) struct Asker {
     hosts: Hosts,
+    /// If the cluster has any.
+    pub(super) keys: Option<AdminKeys>,
+    /// What the report says besides what the event loop knows.
+    warning: Option<String>,
     reporter: Option<Reporter>,
     last: Mutex<Option<Asked>>,
     ear: Option<Arc<Ear>>,
@@ -61,12 +68,24 @@ impl Asker {
     pub(super) fn new(reporter: Option<Reporter>, ear: Option<Ear>, hosts: Hosts) -> Asker {
         Asker {
             hosts,
+            keys: None,
+            warning: None,
             reporter,
             last: Mutex::new(None),
             ear: ear.map(Arc::new),
             hearing: Mutex::new(()),
             replacing: Mutex::new(()),
         }
+    }
+
+    /// In a cluster with these keys.
+    pub(super) fn with_keys(self, keys: Option<AdminKeys>) -> Asker {
+        Asker { keys, ..self }
+    }
+
+    /// With this warning in each report.
+    pub(super) fn with_warning(self, warning: Option<String>) -> Asker {
+        Asker { warning, ..self }
     }
 
     /// A report no older than this call. Calls that waited while another asked share its answer, also if there was none: a
@@ -81,7 +100,11 @@ impl Asker {
         }
         let at = Instant::now();
         let reporter = self.reporter.clone()?;
-        let report = tokio::task::spawn_blocking(move || reporter.ask()).await.ok().flatten().map(Arc::new);
+        let report = tokio::task::spawn_blocking(move || reporter.ask()).await.ok().flatten();
+        let report = report.map(|mut report| {
+            report.warnings.extend(self.warning.clone());
+            Arc::new(report)
+        });
         *last = Some(Asked { at, report: report.clone() });
         report
     }
@@ -91,24 +114,42 @@ impl Asker {
 pub(super) async fn answer(
     asker: Arc<Asker>,
     peer: SocketAddr,
+    caller: Arc<Caller>,
     answering: Answering,
     mut request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if let Some(why) = asker.hosts.refusal(&request) {
         return Ok(response(StatusCode::BAD_REQUEST, TEXT, why));
     }
+    let own = match caller.admit(asker.keys.as_ref(), &request) {
+        Ok(own) => own,
+        Err(refusal) => {
+            let challenge = refusal.challenge();
+            let mut refused = response(refusal.status, TEXT, refusal.why);
+            refused.headers_mut().extend(challenge);
+            return Ok(refused);
+        }
+    };
+    if let (Caller::Secret(_), Some(keys)) = (&*caller, &asker.keys) {
+        keys.let_in(peer.ip());
+    }
     // With a body it is complete later.
     answering.set(request.method().is_safe());
     request.extensions_mut().insert(answering.clone());
-    let answer = answer_to(&asker, peer, request).await;
+    let answer = answer_to(&asker, peer, own, request).await;
     answering.set(false);
     Ok(answer)
 }
 
-async fn answer_to(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer_to(
+    asker: &Asker,
+    peer: SocketAddr,
+    own: Option<ExtentId>,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     if path == "/join" {
-        return join(asker, peer, request).await;
+        return join(asker, peer, own, request).await;
     }
     if path == "/volumes/replace" {
         return replace(asker, request).await;
@@ -148,8 +189,13 @@ async fn answer_to(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) 
     written(content_type, body)
 }
 
-/// A node announces itself.
-async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+/// A node announces itself; with keys, the one with extent `own`.
+async fn join(
+    asker: &Asker,
+    peer: SocketAddr,
+    own: Option<ExtentId>,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let Some(ear) = asker.ear.clone() else {
         let why = "Announcements are not accepted here. Announce the node to a gateway or to flashmob discover.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
@@ -165,7 +211,7 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
         Err(refusal) => return refusal,
     };
     let _one_at_a_time = asker.hearing.lock().await;
-    let heard = tokio::task::spawn_blocking(move || ear.hear(&body, peer.ip())).await;
+    let heard = tokio::task::spawn_blocking(move || ear.hear(&body, peer.ip(), own)).await;
     match heard {
         Ok(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
         Ok(Err(why)) => unheard(&why),
@@ -292,7 +338,7 @@ fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
     let text = format!("The announcement was rejected: {why}\n");
     match why {
         Unheard::TooMany => with_header(response(StatusCode::TOO_MANY_REQUESTS, TEXT, text), RETRY_AFTER, "1"),
-        Unheard::Bad(_) => response(StatusCode::BAD_REQUEST, TEXT, text),
+        Unheard::Bad(_) | Unheard::OtherKind => response(StatusCode::BAD_REQUEST, TEXT, text),
     }
 }
 

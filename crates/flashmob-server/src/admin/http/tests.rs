@@ -1,3 +1,4 @@
+mod keys;
 mod replace;
 mod scrub;
 
@@ -44,6 +45,10 @@ fn server() -> AdminServer {
     serve(ANY_PORT.parse().unwrap(), answering(samples::gateway()).0).unwrap()
 }
 
+fn target(server: &AdminServer) -> fetch::Target {
+    server.local_addr().to_string().parse().unwrap()
+}
+
 fn connect(server: &AdminServer) -> StdStream {
     let stream = StdStream::connect(server.local_addr()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -83,7 +88,7 @@ fn status_is_the_report_as_json() {
     );
     let expected = serde_json::to_value(samples::gateway()).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap(), expected);
-    let fetched = fetch::fetch_status(&server.local_addr().to_string()).unwrap();
+    let fetched = fetch::fetch_status(&target(&server)).unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&fetched).unwrap(), expected);
 }
 
@@ -152,7 +157,7 @@ fn a_loop_that_has_ended_is_unavailable_at_once() {
         assert!(head.starts_with("http/1.1 503 ") && head.contains("\r\nretry-after: 1"), "{head}");
     }
     assert!(get(&server, "/", "").0.starts_with("http/1.1 200 "));
-    let error = fetch::fetch_status(&server.local_addr().to_string()).unwrap_err();
+    let error = fetch::fetch_status(&target(&server)).unwrap_err();
     assert!(matches!(error, fetch::FetchError::Busy(_)), "{error}");
 }
 
@@ -402,8 +407,7 @@ fn nodes_announce_themselves_where_somebody_listens() {
     for (name, answer) in [("known", r#"{"known":true}"#), ("other", r#"{"known":false}"#)] {
         let text = post(&server, "application/json; charset=utf-8", &body(name));
         assert!(text.starts_with("HTTP/1.1 200") && text.ends_with(answer), "{text}");
-        let target = server.local_addr().to_string();
-        let fetched = fetch::post(&target, "/join", body(name).as_bytes(), Duration::from_secs(20)).unwrap();
+        let fetched = fetch::post(&target(&server), "/join", body(name).as_bytes(), Duration::from_secs(20)).unwrap();
         assert_eq!(fetched, answer.as_bytes());
     }
     let (head, _) = get(&server, "/status", "");
@@ -424,8 +428,7 @@ fn what_is_no_announcement_is_refused_and_does_no_harm() {
         assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{body:.20}: {text}");
     }
     assert!(get(&server, "/join", "").0.starts_with("http/1.1 405"));
-    let target = server.local_addr().to_string();
-    let refused = fetch::post(&target, "/join", b"{}", Duration::from_secs(20)).unwrap_err().to_string();
+    let refused = fetch::post(&target(&server), "/join", b"{}", Duration::from_secs(20)).unwrap_err().to_string();
     assert!(refused.contains("missing field"), "{refused}");
 }
 

@@ -25,7 +25,7 @@ fn fetch_from(answer: &[u8], hold: bool) -> Result<String, FetchError> {
         }
         String::from_utf8_lossy(&request[..len]).into_owned()
     });
-    let body = exchange(&target, "/status", None, SOON);
+    let body = exchange(&target.parse()?, "/status", None, SOON);
     let request = server.join().unwrap();
     assert!(request.starts_with("GET /status HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("\r\nhost: {target}\r\n")) && request.ends_with("\r\n\r\n"), "{request}");
@@ -90,7 +90,7 @@ fn a_closed_port_says_what_to_start() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let error = fetch_status(&target).unwrap_err().to_string();
+    let error = fetch_status(&target.parse().unwrap()).unwrap_err().to_string();
     let expected = format!(
         "nothing listens on {target}; start the gateway or node with --admin {target}, or give its --admin address"
     );
@@ -105,11 +105,18 @@ fn a_target_is_an_address_and_a_port() {
         ("http://[::1]:65535/status", "[::1]:65535"),
         ("http://a:9100/", "a:9100"),
     ] {
-        assert_eq!(authority(target), Some(expected), "{target}");
+        assert_eq!(target.parse::<Target>().unwrap().to_string(), expected, "{target}");
     }
     for target in
-        ["", "9100", ":9100", "a", "a:", "a:0", "a:65536", "a:b", "https://a:1", "a b:1", "a\r\nX: y:1", "http://"]
+        ["", "9100", ":9100", "a", "a:", "a:0", "a:65536", "a:b", "ftp://a:1", "a b:1", "a\r\nX: y:1", "http://"]
     {
-        assert!(matches!(fetch_status(target), Err(FetchError::Target(_))), "{target}");
+        assert!(matches!(target.parse::<Target>(), Err(FetchError::Target(_))), "{target}");
+        assert!(matches!(Target::host(target), Err(FetchError::Target(_))), "{target}");
+    }
+    assert!(matches!("https://a:1/status".parse::<Target>(), Err(FetchError::NoCredentials(_))));
+    for (target, host) in
+        [("https://a:1/status", "a"), ("[::1]:9", "::1"), ("[fe80::1%eth0]:9", "fe80::1"), ("10.0.0.1:9", "10.0.0.1")]
+    {
+        assert_eq!(Target::host(target).unwrap(), host);
     }
 }

@@ -3,27 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::cipher_suite::{
     TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
 };
 use rustls::crypto::ring::{default_provider, kx_group, sign};
-use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error,
-    RootCertStore, ServerConfig, ServerConnection, SignatureScheme, SupportedCipherSuite,
+    ClientConfig, ClientConnection, Connection, Error, RootCertStore, ServerConfig, ServerConnection,
+    SupportedCipherSuite,
 };
 
-/// Whether the key with this SubjectPublicKeyInfo may be the other end's.
-type IsKnown = dyn Fn(&[u8]) -> bool + Send + Sync;
+use super::verify::{IsKnown, Listed, Verifier};
 
 /// The key that an end proves.
 #[derive(Debug, Clone, Copy)]
@@ -43,20 +38,31 @@ pub struct CertifiedIdentity<'a> {
     pub pkcs8: &'a [u8],
 }
 
+/// The certificates that clients are asked for.
+pub struct AskedCertificates {
+    /// The certificate of the authority that has signed them for clients, in DER.
+    pub authority: Vec<u8>,
+    /// Whether this one, in DER, is known.
+    pub is_known: Box<IsKnown>,
+    /// Who has none is not let in.
+    pub is_required: bool,
+}
+
 /// All connections of one end, for one purpose.
 #[derive(Clone)]
 pub struct TlsEnd(Role);
 
 #[derive(Clone)]
 enum Role {
-    Client(Arc<ClientConfig>),
+    /// With the name that the other end is to have; not sent.
+    Client(Arc<ClientConfig>, ServerName<'static>),
     Server(Arc<ServerConfig>),
 }
 
 impl fmt::Debug for TlsEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Role::Client(_) => "TlsEnd(client)",
+            Role::Client(..) => "TlsEnd(client)",
             Role::Server(_) => "TlsEnd(server)",
         })
     }
@@ -79,10 +85,43 @@ impl TlsEnd {
             .with_custom_certificate_verifier(verifier)
             .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(identity)?)));
         config.alpn_protocols = vec![purpose.to_vec()];
+        TlsEnd::connecting(config, "flashmob")
+    }
+
+    /// The end that connects to `host`, whose certificate one of these authorities has signed. It shows its own certificate if it has one.
+    ///
+    /// # Errors
+    /// A key or a certificate cannot be used, or `host` is no name or address.
+    pub fn certified_client(
+        authorities: &[Vec<u8>],
+        identity: Option<CertifiedIdentity<'_>>,
+        host: &str,
+    ) -> Result<TlsEnd, Error> {
+        let provider = Arc::new(provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots(authorities)?), Arc::clone(&provider))
+                .build()
+                .map_err(|e| Error::General(e.to_string()))?;
+        let config = ClientConfig::builder_with_details(provider, Arc::new(NoClock))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_webpki_verifier(verifier);
+        let config = match identity {
+            Some(identity) => {
+                let (chain, key) = identity.into_parts();
+                config.with_client_auth_cert(chain, key)?
+            }
+            None => config.with_no_client_auth(),
+        };
+        TlsEnd::connecting(config, host)
+    }
+
+    /// Nothing is resumed, and nothing is said that others could read.
+    fn connecting(mut config: ClientConfig, host: &str) -> Result<TlsEnd, Error> {
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
         config.enable_early_data = false;
-        Ok(TlsEnd(Role::Client(Arc::new(config))))
+        let name = ServerName::try_from(host.to_string()).map_err(|e| Error::General(e.to_string()))?;
+        Ok(TlsEnd(Role::Client(Arc::new(config), name)))
     }
 
     /// The end that is connected to.
@@ -105,29 +144,29 @@ impl TlsEnd {
         Ok(TlsEnd::serving(config))
     }
 
-    /// The end that NBD clients connect to. They show certificates that the authority with the certificate `clients` has signed for clients, and that
-    /// are known.
+    /// The end that shows a certificate, and asks clients for theirs.
     ///
     /// # Errors
     /// A key or a certificate cannot be used.
     pub fn certified_server(
         identity: CertifiedIdentity<'_>,
-        clients: &[u8],
-        is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static,
+        asked: Option<AskedCertificates>,
     ) -> Result<TlsEnd, Error> {
         let provider = Arc::new(provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(clients.to_vec()))?;
-        let signed = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .map_err(|e| Error::General(e.to_string()))?;
-        let listed = Arc::new(Listed { signed, is_known: Box::new(is_known) });
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(identity.pkcs8.to_vec()));
-        let config = ServerConfig::builder_with_details(provider, Arc::new(NoClock))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_client_cert_verifier(listed)
-            .with_single_cert(vec![CertificateDer::from(identity.certificate)], key)?;
-        Ok(TlsEnd::serving(config))
+        let config = ServerConfig::builder_with_details(Arc::clone(&provider), Arc::new(NoClock))
+            .with_protocol_versions(&[&rustls::version::TLS13])?;
+        let config = match asked {
+            Some(AskedCertificates { authority, is_known, is_required }) => {
+                let roots = Arc::new(roots(&[authority])?);
+                let signed = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let signed = if is_required { signed } else { signed.allow_unauthenticated() };
+                let signed = signed.build().map_err(|e| Error::General(e.to_string()))?;
+                config.with_client_cert_verifier(Arc::new(Listed { signed, is_known }))
+            }
+            None => config.with_no_client_auth(),
+        };
+        let (chain, key) = identity.into_parts();
+        Ok(TlsEnd::serving(config.with_single_cert(chain, key)?))
     }
 
     /// A resumed session would verify nothing, so there are none.
@@ -140,14 +179,33 @@ impl TlsEnd {
 
     pub(super) fn begin(&self) -> Result<Connection, Error> {
         Ok(match &self.0 {
-            Role::Client(config) => {
-                // It is not sent.
-                let name = ServerName::try_from("flashmob").map_err(|e| Error::General(e.to_string()))?;
-                ClientConnection::new(Arc::clone(config), name)?.into()
-            }
+            Role::Client(config, name) => ClientConnection::new(Arc::clone(config), name.clone())?.into(),
             Role::Server(config) => ServerConnection::new(Arc::clone(config))?.into(),
         })
     }
+
+    /// The settings of an end that is connected to.
+    pub(super) fn serving_config(&self) -> Option<Arc<ServerConfig>> {
+        match &self.0 {
+            Role::Client(..) => None,
+            Role::Server(config) => Some(Arc::clone(config)),
+        }
+    }
+}
+
+impl CertifiedIdentity<'_> {
+    fn into_parts(self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let key = PrivatePkcs8KeyDer::from(self.pkcs8.to_vec());
+        (vec![CertificateDer::from(self.certificate)], key.into())
+    }
+}
+
+fn roots(authorities: &[Vec<u8>]) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(CertificateDer::from(authority.clone()))?;
+    }
+    Ok(roots)
 }
 
 fn certified(identity: &TlsIdentity<'_>) -> Result<Arc<CertifiedKey>, Error> {
@@ -155,7 +213,7 @@ fn certified(identity: &TlsIdentity<'_>) -> Result<Arc<CertifiedKey>, Error> {
     Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(identity.spki.to_vec())], key)))
 }
 
-fn provider() -> CryptoProvider {
+pub(super) fn provider() -> CryptoProvider {
     let (aes, chacha): (&[SupportedCipherSuite], _) =
         (&[TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384], TLS13_CHACHA20_POLY1305_SHA256);
     let suites = if has_aes() { [aes, &[chacha]].concat() } else { [&[chacha][..], aes].concat() };
@@ -182,179 +240,5 @@ struct NoClock;
 impl TimeProvider for NoClock {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(A_DAY_IN_2020))
-    }
-}
-
-/// Takes certificates of an authority that are also on a list.
-struct Listed {
-    signed: Arc<dyn ClientCertVerifier>,
-    is_known: Box<IsKnown>,
-}
-
-impl fmt::Debug for Listed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Listed")
-    }
-}
-
-impl ClientCertVerifier for Listed {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.signed.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        let verified = self.signed.verify_client_cert(end_entity, intermediates, now)?;
-        if !(self.is_known)(end_entity) {
-            return Err(CertificateError::ApplicationVerificationFailure.into());
-        }
-        Ok(verified)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
-    }
-}
-
-/// Takes a known Ed25519 key in the place of a certificate, and nothing else.
-struct Verifier {
-    provider: Arc<CryptoProvider>,
-    is_known: Box<IsKnown>,
-}
-
-impl Verifier {
-    fn new(is_known: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Verifier {
-        Verifier { provider: Arc::new(provider()), is_known: Box::new(is_known) }
-    }
-
-    fn check(&self, spki: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Result<(), Error> {
-        if !rest.is_empty() {
-            return Err(CertificateError::BadEncoding.into());
-        }
-        if !(self.is_known)(spki) {
-            return Err(CertificateError::ApplicationVerificationFailure.into());
-        }
-        Ok(())
-    }
-
-    fn signature(
-        &self,
-        message: &[u8],
-        spki: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        if signed.scheme != SignatureScheme::ED25519 {
-            return Err(CertificateError::BadSignature.into());
-        }
-        let key = SubjectPublicKeyInfoDer::from(spki.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.provider.signature_verification_algorithms)
-    }
-}
-
-impl fmt::Debug for Verifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Verifier")
-    }
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.check(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(CertificateError::BadSignature.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
-}
-
-impl ClientCertVerifier for Verifier {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.check(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(CertificateError::BadSignature.into())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
     }
 }

@@ -25,8 +25,16 @@ impl WaitingTls {
     /// # Errors
     /// They are not, or the connection failed.
     pub fn begin(end: &TlsEnd, tcp: TcpStream) -> io::Result<WaitingTls> {
+        WaitingTls::begin_until(end, tcp, Instant::now() + PATIENCE)
+    }
+
+    /// The same until this time.
+    ///
+    /// # Errors
+    /// As [`WaitingTls::begin`].
+    pub fn begin_until(end: &TlsEnd, tcp: TcpStream, until: Instant) -> io::Result<WaitingTls> {
         let connection = end.begin().map_err(io::Error::other)?;
-        let (timeout, until) = (tcp.read_timeout()?, Some(Instant::now() + PATIENCE));
+        let (timeout, until) = (tcp.read_timeout()?, Some(until));
         let mut tls = WaitingTls { connection, tcp, timeout, until };
         tls.prove()?;
         tls.wait_until(None)?;
@@ -149,5 +157,5 @@ fn is_late(error: &io::Error) -> bool {
 }
 
 fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {PATIENCE:?}"))
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }

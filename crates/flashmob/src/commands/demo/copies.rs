@@ -128,7 +128,7 @@ fn member(nodes: &[NodeDetails]) -> Option<&MemberDetails> {
 fn await_that(gateway: &Gateway, is: impl Fn(&[NodeDetails]) -> bool) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
-        let report: VolumesReport = serde_json::from_slice(&fetch_volumes(&gateway.admin.to_string())?)?;
+        let report: VolumesReport = serde_json::from_slice(&fetch_volumes(&gateway.admin.to_string().parse()?)?)?;
         let nodes = &report.volumes.first().context("the gateway has no volume")?.nodes;
         if is(nodes) {
             return Ok(());

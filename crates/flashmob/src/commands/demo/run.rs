@@ -131,7 +131,7 @@ struct Totals {
 
 impl Totals {
     fn fetch(gateway: &Gateway) -> anyhow::Result<Totals> {
-        let json = fetch_status(&gateway.admin.to_string())?;
+        let json = fetch_status(&gateway.admin.to_string().parse()?)?;
         Ok(Totals::of(&serde_json::from_slice(&json)?))
     }
 

@@ -19,6 +19,22 @@ pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {
             node.about.address
         ));
     }
+    if !search.with_keys.is_empty() {
+        let addrs: Vec<String> = search.with_keys.values().map(|(_, addr)| addr.to_string()).collect();
+        notes.push(format!(
+            "{} node{} of clusters with keys announced: {}; only their gateways recognize them, and `flashmob join` adds nodes to such a cluster",
+            addrs.len(),
+            if addrs.len() == 1 { "" } else { "s" },
+            addrs.join(", ")
+        ));
+    }
+    if !search.far.is_empty() {
+        let addrs: Vec<String> = search.far.values().flatten().map(ToString::to_string).collect();
+        notes.push(format!(
+            "nodes announce addresses in other networks, which are not tried: {}; to use them, write the addresses into the configuration",
+            addrs.join(", ")
+        ));
+    }
     if search.found.turned_away() > 0 {
         notes.push(format!("more than {FOUND_MAX} nodes announce themselves: the list is incomplete"));
     }

@@ -29,13 +29,13 @@ const WAIT_FOR_SCAN: Duration = Duration::from_secs(120);
 
 /// List nodes on the network, found by multicast DNS or by their announcements with --join.
 ///
-/// Listens for both at the same time, shows the properties that nodes announce, and can write a gateway
+/// Lists nodes without keys; `flashmob join` adds those with keys. Listens for both at the same time, shows the properties that nodes announce, and can write a gateway
 /// configuration. It reads and writes no data on any node.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob discover
-  flashmob discover --nodes 8 --write cluster.toml && flashmob gateway cluster.toml
+  flashmob discover --nodes 8 --write cluster.toml && flashmob gateway cluster.toml --insecure
   flashmob discover --qr                  # for the app: scan the code on each tablet; Ctrl-C ends
   flashmob discover --watch               # print nodes as they appear and disappear
   flashmob discover --output json | jq -r '.nodes[].address'")]

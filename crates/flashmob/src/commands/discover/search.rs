@@ -1,5 +1,6 @@
 //! The search: multicast DNS, announcements over HTTP and connection attempts, merged into one list.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +11,12 @@ use anyhow::Context;
 
 use super::probe::{self, Outcome};
 use flashmob_server::admin::http::{AdminServer, serve_both};
-use flashmob_server::discovery::found::{FoundNodes, News};
+use flashmob_server::discovery::found::{FOUND_MAX, FoundNodes, News};
 use flashmob_server::discovery::hear::Ear;
 use flashmob_server::discovery::here::{NoMulticast, multicast};
 use flashmob_server::discovery::mdns::{Heard, Listener};
-use flashmob_server::discovery::{Announcement, DISCOVER_PORT};
+use flashmob_server::discovery::{Announcement, DISCOVER_PORT, Notice};
+use flashmob_server::keys::Mark;
 use flashmob_server::net::Clock;
 
 /// Most queued events; senders block beyond it.
@@ -32,6 +34,10 @@ enum Event {
 pub struct Search {
     /// The nodes found so far.
     pub found: FoundNodes,
+    /// Nodes of clusters with keys, by their names in multicast DNS.
+    pub with_keys: BTreeMap<String, (Mark, SocketAddr)>,
+    /// Those whose addresses are in no network of this device.
+    pub far: BTreeMap<String, Vec<SocketAddr>>,
     /// Why multicast DNS is not available here.
     pub no_multicast: Option<NoMulticast>,
     /// Whether any node was heard by multicast DNS.
@@ -75,8 +81,20 @@ impl Search {
                 std::process::exit(130);
             }
         })?;
-        let (found, clock) = (FoundNodes::default(), Clock::start());
-        Ok(Search { found, no_multicast, heard_any: false, clock, events, event_to, is_trying: false, end, server })
+        let (found, with_keys, clock) = (FoundNodes::default(), BTreeMap::new(), Clock::start());
+        Ok(Search {
+            found,
+            with_keys,
+            far: BTreeMap::new(),
+            no_multicast,
+            heard_any: false,
+            clock,
+            events,
+            event_to,
+            is_trying: false,
+            end,
+            server,
+        })
     }
 
     /// The address that receives announcements.
@@ -104,11 +122,27 @@ impl Search {
 
     fn take(&mut self, event: Event, news: &mut Vec<News>) {
         match event {
-            Event::Heard(Heard::Node(name, about, addrs)) => {
+            Event::Heard(Heard::Node(name, notice, addrs)) => {
                 self.heard_any = true;
-                news.extend(self.found.heard(name, *about, addrs));
+                match *notice {
+                    Notice::Open(about) => news.extend(self.found.heard(name, about, addrs)),
+                    Notice::Marked(mark) if self.with_keys.len() < FOUND_MAX => {
+                        self.with_keys.insert(name, (mark, addrs[0]));
+                    }
+                    Notice::Marked(_) => {}
+                }
             }
-            Event::Heard(Heard::Gone(name)) => news.extend(self.found.goodbye(&name)),
+            Event::Heard(Heard::Far(name, addrs)) => {
+                self.with_keys.remove(&name);
+                if self.far.len() < FOUND_MAX {
+                    self.far.insert(name, addrs);
+                }
+            }
+            Event::Heard(Heard::Gone(name)) => {
+                self.with_keys.remove(&name);
+                self.far.remove(&name);
+                news.extend(self.found.goodbye(&name));
+            }
             Event::Joined(about, addr) => news.extend(self.found.joined(self.clock.now(), *about, addr)),
             Event::Tried(outcomes) => {
                 self.is_trying = false;

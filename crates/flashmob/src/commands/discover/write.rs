@@ -42,7 +42,11 @@ pub fn write(
         .with_context(|| format!("{} was not written: this is a bug in flashmob", path.display()))?;
     put(path, &text, force).with_context(|| format!("cannot write {}", path.display()))?;
     let count: usize = volumes.iter().map(|volume| volume.nodes.len()).sum();
-    log::info!("wrote {}: {count} nodes; now: flashmob gateway {}", path.display(), path.display());
+    log::info!(
+        "wrote {}: {count} nodes; they have no keys: flashmob gateway {} --insecure",
+        path.display(),
+        path.display()
+    );
     Ok(())
 }
 

@@ -41,9 +41,12 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "HOST[:PORT]", value_parser = peer, conflicts_with = "root")]
     pub peer: Option<Peer>,
     /// Also check a cluster, by the admin address of its gateway: nodes that are away, copies that are missing, domains,
-    /// batteries, heat, free space.
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "root")]
+    /// batteries, heat, free space. On the gateway's machine also its configuration file.
+    #[arg(long, value_name = "ADDR:PORT|CONFIG", conflicts_with = "root")]
     pub cluster: Option<String>,
+    /// Folder with the certificates or the token for an https:// address of --cluster, from 'flashmob client add ... --admin'.
+    #[arg(long, value_name = "DIR", requires = "cluster")]
+    pub credentials: Option<PathBuf>,
     /// Check the disk that holds a node's data: its file, the file's folder, or a block device.
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,

@@ -1,19 +1,22 @@
 //! A cluster as its gateway reports it, for the checks.
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use flashmob_doctor::view::cluster::{Cluster, Condition, Copies, Member, Node, Volume};
 use flashmob_server::status::report::{ConditionReport, GatewayReport, NodeOfVolume};
 use flashmob_server::status::volumes::{MemberDetails, VolumeDetails};
 
-use crate::commands::{status, volume};
+use crate::commands::{admin_target, status, volume};
 
 /// The cluster of the gateway whose admin port is at `target`.
-pub fn at(target: &str) -> anyhow::Result<Cluster> {
-    let report = status::report(target).with_context(|| format!("--cluster {target}"))?;
+pub fn at(target: &str, credentials: Option<&Path>) -> anyhow::Result<Cluster> {
+    let address = &admin_target::open(target, credentials).with_context(|| format!("--cluster {target}"))?;
+    let report = status::report(address).with_context(|| format!("--cluster {target}"))?;
     let Some(gateway) = report.gateway else {
         bail!("--cluster {target}: this is the admin port of a node; give that of its gateway");
     };
-    let (details, _) = volume::volumes(target).with_context(|| format!("--cluster {target}"))?;
+    let (details, _) = volume::volumes(address).with_context(|| format!("--cluster {target}"))?;
     Ok(cluster(&gateway, &details.volumes))
 }
 

@@ -84,7 +84,8 @@ fn view(args: &DoctorArgs) -> anyhow::Result<View> {
     let rate = view.path.as_ref().map_or(args.rate.map(Rate::Said), |path| path.rate);
     let found_rtt_s = view.path.as_ref().and_then(|path| path.rtt_s);
     view.target = Target::of(args.rtt.map(|rtt| rtt.as_secs_f64()), found_rtt_s, rate);
-    view.cluster = args.cluster.as_deref().map(cluster::at).transpose()?;
+    view.cluster =
+        args.cluster.as_deref().map(|target| cluster::at(target, args.credentials.as_deref())).transpose()?;
     add_data(&mut view, args)?;
     Ok(view)
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use flashmob_server::discovery::announcement::{NAME_BYTES_MAX, fitting};
-use flashmob_server::discovery::announcer::{Advertise, Announcer, Facts, Wishes, announce};
+use flashmob_server::discovery::announcer::{Advertise, Announcer, Facts, Keyed, Wishes, announce};
 use flashmob_server::discovery::join::{Place, Target};
 use flashmob_server::net::ListenAddr;
 use flashmob_server::node::NodeServer;
@@ -63,6 +63,7 @@ pub fn start(args: FindingArgs, joins: Vec<Target>, server: &NodeServer) -> anyh
         listen,
         // The speed of a model or of answers without I/O is not that of this device's flash.
         measured: (!store.no_io && store.model.is_none()).then(|| store.path.clone()),
+        keyed: server.extent().keys().map(|keys| Keyed::new(keys, identity.extent_id())),
     };
     let wishes =
         Wishes { name: args.name, advertise: args.advertise, joins, mdns: matches!(args.announce, AnnounceArg::Auto) };

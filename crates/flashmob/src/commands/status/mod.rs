@@ -17,7 +17,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use self::page::page;
-use flashmob_server::net::fetch::fetch_status;
+use crate::commands::admin_target::AdminArgs;
+use flashmob_server::net::fetch::{Target, fetch_status};
 use flashmob_server::status::report::{Report, SCHEMA};
 
 /// Shortest interval of `--watch`.
@@ -29,11 +30,11 @@ const WATCH_MIN: Duration = Duration::from_millis(100);
 Examples:
   flashmob status 127.0.0.1:10810
   flashmob status 127.0.0.1:10810 --watch 1s
-  flashmob status 127.0.0.1:10810 --output json | jq .gateway.volumes")]
+  flashmob status cluster.toml --output json | jq .gateway.volumes
+  flashmob status https://gateway.local:10810 --credentials alice")]
 pub struct StatusArgs {
-    /// Admin address of the gateway or node: its --admin option (or 'admin' in the gateway's configuration).
-    #[arg(value_name = "ADDR:PORT")]
-    target: String,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// Output format: a table, or the JSON of /status.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
@@ -60,7 +61,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let terminal = stdout.is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let screen = Screen { out: &mut stdout.lock(), terminal, colour };
-    print(&args.target, args.output, args.watch, screen, &mut |interval| {
+    print(&args.admin.open()?, args.output, args.watch, screen, &mut |interval| {
         std::thread::sleep(interval);
         true
     })
@@ -76,7 +77,7 @@ struct Screen<'a> {
 
 /// As [`run`]; `pause` returns whether to continue.
 fn print(
-    target: &str,
+    target: &Target,
     output: Output,
     watch: Option<Duration>,
     mut screen: Screen<'_>,
@@ -115,11 +116,11 @@ fn print(
 ///
 /// # Errors
 /// It cannot be had, and why.
-pub(in crate::commands) fn report(target: &str) -> anyhow::Result<Report> {
+pub(in crate::commands) fn report(target: &Target) -> anyhow::Result<Report> {
     read(&fetch_status(target)?).with_context(|| format!("cannot read the status of {target}"))
 }
 
-fn state(target: &str, output: Output, colour: bool) -> anyhow::Result<String> {
+fn state(target: &Target, output: Output, colour: bool) -> anyhow::Result<String> {
     let body = fetch_status(target)?;
     let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;
     match output {

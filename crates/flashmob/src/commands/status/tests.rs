@@ -168,16 +168,16 @@ fn counting() -> Reporter {
     reporter
 }
 
-fn server() -> (AdminServer, String) {
+fn server() -> (AdminServer, Target) {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let server = serve(any, counting()).unwrap();
-    let target = server.local_addr().to_string();
+    let target = server.local_addr().to_string().parse().unwrap();
     (server, target)
 }
 
 /// The output of `rounds` rounds; before each but the first, `between` may change something.
 fn printed(
-    target: &str,
+    target: &Target,
     output: Output,
     terminal: bool,
     rounds: usize,
@@ -240,7 +240,7 @@ fn a_target_that_was_never_there_is_an_error() {
         let expected = format!("nothing listens on {target}; start the gateway or node with --admin {target}, or give");
         assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
     }
-    let error = run(&StatusArgs { target: "nowhere".into(), output: Output::Text, watch: None }).unwrap_err();
+    let error = run(&StatusArgs { admin: AdminArgs::plain("nowhere"), output: Output::Text, watch: None }).unwrap_err();
     assert!(format!("{error:#}").starts_with("'nowhere' is not ADDR:PORT"), "{error:#}");
 }
 

@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::commands::tell::Form;
-use flashmob_server::net::fetch::fetch_volumes;
+use flashmob_server::net::fetch::{Target, fetch_volumes};
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
 /// Show the volumes of a gateway by node, replace a lost node's extent, scrub copies, recover a lost map, and convert linear
@@ -91,7 +91,7 @@ impl MapArgs {
 }
 
 /// The volumes of the gateway at an address, and the text that they were read from.
-pub(in crate::commands) fn volumes(target: &str) -> anyhow::Result<(VolumesReport, String)> {
+pub(in crate::commands) fn volumes(target: &Target) -> anyhow::Result<(VolumesReport, String)> {
     let body = fetch_volumes(target)?;
     let report: VolumesReport =
         serde_json::from_slice(&body).with_context(|| format!("cannot read the volumes of {target}"))?;

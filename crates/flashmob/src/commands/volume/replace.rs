@@ -11,6 +11,7 @@ use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
 use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
 
 use super::{confirm, named, node, volumes};
+use crate::commands::admin_target::AdminArgs;
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -37,9 +38,8 @@ Example: the tablet at 192.168.1.13 is broken, and another one has got its addre
 With another address, change it in the gateway's configuration first, and restart the gateway.
 Ctrl-C ends the progress line; the gateway goes on.")]
 pub struct ReplaceArgs {
-    /// Admin address of the gateway: its --admin option (or 'admin' in its configuration).
-    #[arg(value_name = "ADDR:PORT")]
-    target: String,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// The volume.
     #[arg(value_name = "VOLUME")]
     volume: String,
@@ -62,7 +62,8 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
     let name = printable(&node.name);
     ask(args, &node, &member, &offered)?;
     let request = ReplaceRequest { volume: args.volume.clone(), node: node.number, extent: offered };
-    let body = post(&args.target, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT).map_err(explained)?;
+    let body =
+        post(&args.admin.open()?, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT).map_err(explained)?;
     let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     if args.output == Form::Json {
         writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
@@ -111,7 +112,7 @@ fn explained(error: FetchError) -> anyhow::Error {
 fn offer(args: &ReplaceArgs) -> anyhow::Result<(NodeDetails, MemberDetails, String)> {
     let begun = Instant::now();
     loop {
-        let (report, _) = volumes(&args.target)?;
+        let (report, _) = volumes(&args.admin.open()?)?;
         let volume = named(&report, &args.volume)?;
         let node = node(volume, &args.node)?.clone();
         let Some(member) = node.member.clone() else {
@@ -162,7 +163,7 @@ fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
     loop {
         std::thread::sleep(LOOK_EVERY);
         // The gateway may be busy, or be started again.
-        let report = match volumes(&args.target) {
+        let report = match args.admin.open().and_then(|target| volumes(&target)) {
             Ok((report, _)) => report,
             Err(_) if answered.elapsed() < PATIENCE => continue,
             Err(error) => {

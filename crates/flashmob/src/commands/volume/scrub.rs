@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::show::bad_lines;
 use super::{named, volumes};
+use crate::commands::admin_target::AdminArgs;
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -42,9 +43,8 @@ Examples:
 The exit status is 1 if blocks are listed that cannot be mended; docs/copies.md says how to find the files there.
 Ctrl-C ends the progress line; the gateway goes on, also after it was restarted.")]
 pub struct ScrubArgs {
-    /// Admin address of the gateway: its --admin option (or 'admin' in its configuration).
-    #[arg(value_name = "ADDR:PORT")]
-    target: String,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// The volume.
     #[arg(value_name = "VOLUME")]
     volume: String,
@@ -83,7 +83,7 @@ pub fn run(args: &ScrubArgs) -> anyhow::Result<()> {
     let before = details(args)?;
     let request = ScrubRequest { volume: args.volume.clone(), now: args.now, stop: args.stop };
     let begun = Instant::now();
-    let body = post(&args.target, "/volumes/scrub", &serde_json::to_vec(&request)?, TIMEOUT)?;
+    let body = post(&args.admin.open()?, "/volumes/scrub", &serde_json::to_vec(&request)?, TIMEOUT)?;
     let answer: ScrubAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     let mut out = io::stdout();
     if args.stop || args.no_wait {
@@ -139,7 +139,7 @@ fn told(outcome: &Outcome) -> Vec<String> {
 
 /// The scrubs of the volume.
 fn details(args: &ScrubArgs) -> anyhow::Result<ScrubDetails> {
-    let (report, _) = volumes(&args.target)?;
+    let (report, _) = volumes(&args.admin.open()?)?;
     let volume = named(&report, &args.volume)?;
     let Some(copies) = &volume.copies else {
         bail!(

@@ -11,6 +11,7 @@ use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Side, Table};
 
 use super::{named, volumes};
+use crate::commands::admin_target::AdminArgs;
 use crate::commands::status::units::{printable, shortened, uptime};
 use crate::commands::tell::Form;
 
@@ -33,9 +34,8 @@ Columns:
   doubtful  of these: the device restarted, and it is not known yet whether they lack something
   only      of these: the only current copy of their chunk; if it is lost, data is lost")]
 pub struct ShowArgs {
-    /// Admin address of the gateway: its --admin option (or 'admin' in its configuration).
-    #[arg(value_name = "ADDR:PORT")]
-    target: String,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// Only this volume.
     #[arg(value_name = "VOLUME")]
     volume: Option<String>,
@@ -45,7 +45,7 @@ pub struct ShowArgs {
 }
 
 pub fn run(args: &ShowArgs) -> anyhow::Result<()> {
-    let (mut report, _) = volumes(&args.target)?;
+    let (mut report, _) = volumes(&args.admin.open()?)?;
     if let Some(name) = &args.volume {
         report.volumes = vec![named(&report, name)?.clone()];
     }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use flashmob_results::trace::{Layer, Losses, Role, Source, System, Timeline};
+use flashmob_server::net::fetch::Target;
 use flashmob_trace::capture::{Event, Session, Wanted};
 use flashmob_trace::join::join;
 use flashmob_trace::surroundings::{Extent, NamedFile, Surroundings};
@@ -57,7 +58,7 @@ pub struct Blocks {
 
 impl Lower {
     /// Prepares a capture and starts it, unless no file was named.
-    pub fn open(target: &str, extents: &[(String, PathBuf)]) -> anyhow::Result<Lower> {
+    pub fn open(target: &Target, extents: &[(String, PathBuf)]) -> anyhow::Result<Lower> {
         let mut lower = Lower { files: Vec::new(), session: None, since_ns: 0 };
         if extents.is_empty() {
             return Ok(lower);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use flashmob_server::net::fetch::fetch_trace;
+use flashmob_server::net::fetch::{Target, fetch_trace};
 use flashmob_server::status::trace::{SCHEMA, SampleReport, TraceReport};
 
 /// Interval of requests: the gateway keeps 256 samples, which at the default rate take at least a second.
@@ -24,7 +24,7 @@ pub struct Gathered {
 
 /// Fetches samples that were received at `since_ns` or later, until there are `enough` or the time is over.
 pub fn gather(
-    target: &str,
+    target: &Target,
     enough: u64,
     time: Duration,
     since_ns: u64,
@@ -54,7 +54,7 @@ pub fn gather(
 }
 
 /// The gateway's current report.
-pub fn fetch(target: &str) -> anyhow::Result<TraceReport> {
+pub fn fetch(target: &Target) -> anyhow::Result<TraceReport> {
     let body = fetch_trace(target).with_context(|| {
         format!("cannot fetch samples; only gateways have them: check that {target} is a gateway's admin address")
     })?;

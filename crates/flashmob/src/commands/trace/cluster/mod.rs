@@ -16,6 +16,7 @@ use flashmob_trace::view::{self, RunParts};
 
 use super::outputs::OutputArgs;
 use super::text;
+use crate::commands::admin_target::AdminArgs;
 use crate::commands::tell::{self, Begun, Form, STATUS_INTERRUPTED};
 use blocks::{Blocks, Lower};
 use flashmob_server::status::trace::TraceReport;
@@ -37,9 +38,8 @@ docs/tracing-cluster.md explains the stages and how clocks are related.
 
 Exit status: 0 done, 1 failed or nothing was sampled, 2 wrong arguments, 130 stopped by Ctrl-C (the result so far is shown).")]
 pub struct ClusterArgs {
-    /// Admin address of the gateway ('admin' in its configuration).
-    #[arg(value_name = "ADDR:PORT")]
-    target: String,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// Number of samples to collect.
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     samples: u64,
@@ -67,9 +67,10 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     args.outputs.check()?;
     let cancel = tell::on_signal()?;
-    let lower = Lower::open(&args.target, &args.extents)?;
+    let target = args.admin.open()?;
+    let lower = Lower::open(&target, &args.extents)?;
     let since_ns = lower.since_ns();
-    let gathered = gather(&args.target, args.samples, args.time, since_ns, &cancel)?;
+    let gathered = gather(&target, args.samples, args.time, since_ns, &cancel)?;
     let blocks = lower.stop();
     if gathered.samples.is_empty() {
         anyhow::bail!("{}", nothing(&gathered.last, args.time));
