@@ -168,6 +168,34 @@ serve node1 7422 --join "$GATEWAY:10810" --announce off
 started gateway "node at $NODE:7412: moved to $NODE:7422"
 pass 'and one that joins'
 
+# A node that was away hears at --join that a key was replaced, before it lets a stolen one in.
+stop node0
+cp -r "$DIR/gateway.keys" "$DIR/stolen.keys"
+check 'the gateway'"'"'s key is replaced' "$FLASHMOB" key rotate "$DIR/gateway.toml"
+stop gateway
+serve node2 7431
+check 'the key of node2 is pinned' pin node2
+printf 'keys = "gateway.keys"\nlisten = "unix:%s/second.sock"\nadmin = "%s:10820"\n[[volume]]\nname = "second"\n[[volume.node]]\naddress = "%s:7431"\n' \
+    "$DIR" "$GATEWAY" "$NODE" >"$DIR/second.toml"
+printf 'keys = "stolen.keys"\nlisten = "unix:%s/thief.sock"\n[[volume]]\nname = "thief"\nreconnect_max = "100ms"\n[[volume.node]]\naddress = "%s:7421"\n' \
+    "$DIR" "$NODE" >"$DIR/thief.toml"
+start second "${GATEWAY_HOST[@]}" "$FLASHMOB" gateway "$DIR/second.toml"
+started second 'volume second ready'
+start thief "${GATEWAY_HOST[@]}" "$FLASHMOB" gateway "$DIR/thief.toml"
+started thief "node $NODE:7421: no link"
+serve node0 7421
+started thief "node $NODE:7421: refused"
+check 'a node that hears of nothing lets the stolen key in, as far as its volume' log_has thief 'refused: the extent belongs to a volume'
+stop thief
+stop node0
+start thief "${GATEWAY_HOST[@]}" "$FLASHMOB" gateway "$DIR/thief.toml"
+started thief "node $NODE:7421: no link"
+serve node0 7421 --join "$GATEWAY:10820"
+started thief 'key was replaced or revoked'
+check 'a node that was told of the next generation lets it in no more' log_has node0 'have keys of generation 2 now'
+! log_has thief 'refused: the extent belongs to a volume' || fail 'the stolen key was let in first'
+pass 'also not for a moment'
+
 # No secret is anywhere that others read.
 for token in "$(cat "$DIR/operator/token")" "$(cat "$DIR/prometheus/token")" "$(cat "$DIR/node0.img.admin/token")"; do
     ! grep -qr --include='*.log*' -- "$token" "$DIR" || fail 'a token is in a log'

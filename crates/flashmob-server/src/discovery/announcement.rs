@@ -68,10 +68,13 @@ pub enum MeasuredOver {
 }
 
 /// The answer to `/join`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinAnswer {
     /// Whether the extent is one that whoever answers serves.
     pub known: bool,
+    /// In a cluster with keys: the gateway's grant, in base64, by which the node learns that earlier ones are void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<String>,
 }
 
 /// Why an announcement is rejected.

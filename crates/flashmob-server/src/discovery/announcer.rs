@@ -10,13 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::announcement::{Announcement, NAME_BYTES_MAX, OwnAddress, VERSION_BYTES_MAX, fitting, is_usable};
 use super::here::{NoMulticast, addresses, multicast, towards};
 use super::join::{Pace, Target, tell};
 use super::mdns::Offer;
 use super::speed::{Speed, measure};
 use super::{ExtentId, JOIN_EVERY, JoinAnswer, Notice};
-use crate::keys::{Mark, NodeKeys};
+use crate::keys::{Grants, Mark, NodeKeys};
 use crate::net::fetch::FetchError;
 use crate::net::tls::TlsEnd;
 use crate::status::Reporter;
@@ -83,13 +86,15 @@ pub struct Keyed {
     mark: Mark,
     /// Its end of connections to the gateway's administrative port.
     end: TlsEnd,
+    /// Takes the grant that the gateway tells in return.
+    grants: Grants,
 }
 
 impl Keyed {
     /// For the node with this extent.
     #[must_use]
-    pub fn new(keys: &NodeKeys, extent: ExtentId) -> Keyed {
-        Keyed { mark: Mark::of(keys.cluster, extent), end: keys.admin_end.clone() }
+    pub fn new(keys: &NodeKeys, extent: ExtentId, grants: Grants) -> Keyed {
+        Keyed { mark: Mark::of(keys.cluster, extent), end: keys.admin_end.clone(), grants }
     }
 }
 
@@ -97,12 +102,17 @@ impl Keyed {
 #[derive(Debug)]
 pub struct Announcer {
     stops: Vec<SyncSender<()>>,
+    /// Hears of each target that was told for the first time, or cannot be.
+    first_told: Receiver<()>,
+    targets: usize,
     mdns: Option<JoinHandle<()>>,
 }
 
 /// Starts to announce a node; logs the ways in use, and why others are not.
 pub fn announce(wishes: Wishes, facts: Facts, reporter: Reporter) -> std::io::Result<Announcer> {
-    let mut announcer = Announcer { stops: Vec::new(), mdns: None };
+    let (tell_first, first_told) = sync_channel(wishes.joins.len());
+    let targets = wishes.joins.len();
+    let mut announcer = Announcer { stops: Vec::new(), first_told, targets, mdns: None };
     let is_local = facts.listen.ip().is_loopback();
     let mdns = wishes.mdns && !is_local;
     if wishes.mdns && is_local {
@@ -118,8 +128,8 @@ pub fn announce(wishes: Wishes, facts: Facts, reporter: Reporter) -> std::io::Re
         announcer.mdns = Some(announcer.thread("mdns".to_string(), move |stop| offer(&teller, &stop))?);
     }
     for target in joins {
-        let teller = teller.clone();
-        announcer.thread(format!("join {target}"), move |stop| join(&teller, &target, &stop))?;
+        let (teller, tell_first) = (teller.clone(), tell_first.clone());
+        announcer.thread(format!("join {target}"), move |stop| join(&teller, &target, &tell_first, &stop))?;
     }
     Ok(announcer)
 }
@@ -134,6 +144,15 @@ impl Announcer {
         self.stops.push(stop);
         // The kernel keeps 15 letters of it.
         std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || run(stopped))
+    }
+
+    /// Waits until each target was told once, or cannot be, and no longer than this.
+    pub fn await_first(&self, timeout: Duration) {
+        let until = Instant::now() + timeout;
+        for _ in 0..self.targets {
+            // An error: the time is over, or a thread has ended.
+            let _ = self.first_told.recv_timeout(until.saturating_duration_since(Instant::now()));
+        }
     }
 
     /// Stops, and says goodbye by multicast DNS.
@@ -184,7 +203,13 @@ impl Teller {
     /// Announces the node to `target`, once.
     fn tell(&self, target: &Target) -> Result<JoinAnswer, FetchError> {
         match &self.facts.keyed {
-            Some(keyed) => tell(target, Some(&keyed.end), &OwnAddress { address: self.address() }),
+            Some(keyed) => {
+                let answer = tell(target, Some(&keyed.end), &OwnAddress { address: self.address() })?;
+                if let Some(grant) = answer.grant.as_ref().and_then(|text| STANDARD.decode(text).ok()) {
+                    keyed.grants.offer(&grant);
+                }
+                Ok(answer)
+            }
             None => tell(target, None, &self.about()),
         }
     }
@@ -290,7 +315,7 @@ fn say(teller: &Teller, notice: &Notice, works: &Result<(), NoMulticast>) {
 }
 
 /// Announces the node to one target, again and again, until told to stop.
-fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
+fn join(teller: &Teller, target: &Target, tell_first: &SyncSender<()>, stop: &Receiver<()>) {
     let mut pace = Pace::default();
     // A name is resolved for each announcement and not in between.
     let numbers: Option<SocketAddr> = target.to_string().parse().ok();
@@ -299,7 +324,7 @@ fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
         let from = here();
         let (pause, is_news) = match teller.tell(target) {
             Ok(answer) => {
-                let (pause, is_news) = pace.succeeded(answer, teller.facts.keyed.is_some());
+                let (pause, is_news) = pace.succeeded(&answer, teller.facts.keyed.is_some());
                 if is_news && answer.known {
                     log::info!("joined {target}: the extent belongs to one of its volumes");
                 } else if is_news {
@@ -323,6 +348,8 @@ fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
                 (pause, is_news)
             }
         };
+        // There is room for one of each target.
+        let _ = tell_first.try_send(());
         log::debug!("{target}: told; next in {pause:?}{}", if is_news { ", news" } else { "" });
         let due = Instant::now() + pause;
         while Instant::now() < due && here() == from {

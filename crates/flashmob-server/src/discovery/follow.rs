@@ -18,6 +18,7 @@ use super::here::multicast;
 use super::mdns::{Heard, Listener};
 use super::{Announcement, Notice};
 use crate::gateway::{Seen, Whereabouts};
+use crate::keys::Folder;
 use crate::net::Clock;
 
 /// Interval at which the listener checks whether to stop, which wakes the processor.
@@ -46,9 +47,10 @@ impl Strangers {
 
 /// Receives announcements over HTTP: of anybody, or in a cluster with keys of its nodes.
 #[must_use]
-pub fn ear(whereabouts: Whereabouts, has_keys: bool) -> Ear {
-    if has_keys {
-        return Ear::of_nodes(move |extent, addr| whereabouts.seen(Seen::Extent(extent), vec![addr.to_string()]));
+pub fn ear(whereabouts: Whereabouts, keys: Option<Folder>) -> Ear {
+    if let Some(folder) = keys {
+        let take = move |extent, addr: SocketAddr| whereabouts.seen(Seen::Extent(extent), vec![addr.to_string()]);
+        return Ear::of_nodes(take, move || folder.granted().ok().map(|(bytes, _)| bytes));
     }
     let strangers = Strangers { clock: Clock::start(), found: Mutex::default() };
     Ear::new(move |about, addr| {

@@ -8,6 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::announcement::OwnAddress;
 use super::here::Networks;
 use super::{Announcement, BadAnnouncement, ExtentId, JoinAnswer};
@@ -22,9 +25,12 @@ pub type Take = dyn Fn(Announcement, SocketAddr) -> bool + Send + Sync;
 /// The same from a node that has proven which extent is its own.
 pub type TakeOwn = dyn Fn(ExtentId, SocketAddr) -> bool + Send + Sync;
 
+/// The gateway's grant as it is now, if it can be read.
+pub type GrantNow = dyn Fn() -> Option<Vec<u8>> + Send + Sync;
+
 enum From {
     Anybody(Box<Take>),
-    Nodes(Box<TakeOwn>),
+    Nodes(Box<TakeOwn>, Box<GrantNow>),
 }
 
 /// Takes announcements.
@@ -60,10 +66,13 @@ impl Ear {
         Ear::taking(From::Anybody(Box::new(take)))
     }
 
-    /// The same from nodes with keys alone.
+    /// The same from nodes with keys alone, which are told the gateway's grant.
     #[must_use]
-    pub fn of_nodes(take: impl Fn(ExtentId, SocketAddr) -> bool + Send + Sync + 'static) -> Ear {
-        Ear::taking(From::Nodes(Box::new(take)))
+    pub fn of_nodes(
+        take: impl Fn(ExtentId, SocketAddr) -> bool + Send + Sync + 'static,
+        grant: impl Fn() -> Option<Vec<u8>> + Send + Sync + 'static,
+    ) -> Ear {
+        Ear::taking(From::Nodes(Box::new(take), Box::new(grant)))
     }
 
     fn taking(from: From) -> Ear {
@@ -85,15 +94,19 @@ impl Ear {
     /// # Errors
     /// If it is not within the limits.
     pub fn hear(&self, body: &[u8], peer: IpAddr, own: Option<ExtentId>) -> Result<JoinAnswer, Unheard> {
+        let mut grant = None;
         let known = match (&self.from, own) {
             (From::Anybody(take), None) => {
                 let (announcement, addr) = Announcement::parse(body, peer)?;
                 take(announcement, within_reach(addr, peer)?)
             }
-            (From::Nodes(take), Some(extent)) => take(extent, within_reach(OwnAddress::parse(body, peer)?, peer)?),
+            (From::Nodes(take, grant_now), Some(extent)) => {
+                grant = grant_now().map(|grant| STANDARD.encode(grant));
+                take(extent, within_reach(OwnAddress::parse(body, peer)?, peer)?)
+            }
             _ => return Err(Unheard::OtherKind),
         };
-        Ok(JoinAnswer { known })
+        Ok(JoinAnswer { known, grant })
     }
 }
 
@@ -122,7 +135,7 @@ mod tests {
         let ear = Ear::new(|about, addr| about.address == addr.to_string() && about.size_bytes == 5);
         let body = format!(r#"{{"extent":"{}","address":":7411","size_bytes":5}}"#, "0f".repeat(16));
         let peer = IpAddr::from([192, 168, 1, 11]);
-        assert_eq!(ear.hear(body.as_bytes(), peer, None), Ok(JoinAnswer { known: true }));
+        assert_eq!(ear.hear(body.as_bytes(), peer, None), Ok(JoinAnswer { known: true, grant: None }));
         assert!(matches!(ear.hear(b"{}", peer, None), Err(Unheard::Bad(_))));
         for elsewhere in ["127.0.0.1:7411", "[::1]:7411"] {
             let body = body.replace(":7411", elsewhere);
@@ -135,10 +148,12 @@ mod tests {
     #[test]
     fn a_node_with_keys_announces_its_own_extent_whatever_it_says() {
         let (own, peer) = (ExtentId([1; 16]), IpAddr::from([192, 168, 1, 11]));
-        let ear = Ear::of_nodes(move |extent, addr| extent == own && addr == SocketAddr::new(peer, 7411));
+        let is_own = move |extent, addr| extent == own && addr == SocketAddr::new(peer, 7411);
+        let ear = Ear::of_nodes(is_own, || Some(b"grant".to_vec()));
+        let told = Ok(JoinAnswer { known: true, grant: Some("Z3JhbnQ=".to_string()) });
         let body = format!(r#"{{"extent":"{}","address":":7411","size_bytes":5}}"#, "0f".repeat(16));
         for body in [&body[..], r#"{"address":":7411"}"#] {
-            assert_eq!(ear.hear(body.as_bytes(), peer, Some(own)), Ok(JoinAnswer { known: true }));
+            assert_eq!(ear.hear(body.as_bytes(), peer, Some(own)), told);
             assert_eq!(ear.hear(body.as_bytes(), peer, None), Err(Unheard::OtherKind));
         }
         assert!(matches!(ear.hear(br#"{"address":":0"}"#, peer, Some(own)), Err(Unheard::Bad(_))));

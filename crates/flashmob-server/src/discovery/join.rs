@@ -118,7 +118,7 @@ enum Told {
 impl Pace {
     /// After a success: the pause until the next announcement, and whether the result is new. A gateway with keys forgets no node, and each announcement to
     /// it costs a handshake.
-    pub fn succeeded(&mut self, answer: JoinAnswer, is_keyed: bool) -> (Duration, bool) {
+    pub fn succeeded(&mut self, answer: &JoinAnswer, is_keyed: bool) -> (Duration, bool) {
         self.failures = 0;
         let pause = if is_keyed { KEYED_EVERY } else { JOIN_EVERY };
         (pause, self.is_news(Told::Success { known: answer.known }))
@@ -167,6 +167,10 @@ mod tests {
         assert!("192.168.1.10".parse::<Place>().is_err());
     }
 
+    fn answer(known: bool) -> JoinAnswer {
+        JoinAnswer { known, grant: None }
+    }
+
     #[test]
     fn news_is_told_once_and_pauses_grow() {
         let mut pace = Pace::default();
@@ -176,9 +180,9 @@ mod tests {
             pace.failed();
         }
         assert_eq!(pace.failed(), (PAUSE_MAX, false));
-        assert_eq!(pace.succeeded(JoinAnswer { known: false }, false), (JOIN_EVERY, true));
-        assert_eq!(pace.succeeded(JoinAnswer { known: false }, false), (JOIN_EVERY, false));
-        assert_eq!(pace.succeeded(JoinAnswer { known: true }, true), (KEYED_EVERY, true));
+        assert_eq!(pace.succeeded(&answer(false), false), (JOIN_EVERY, true));
+        assert_eq!(pace.succeeded(&answer(false), false), (JOIN_EVERY, false));
+        assert_eq!(pace.succeeded(&answer(true), true), (KEYED_EVERY, true));
         assert_eq!(pace.failed(), (PAUSE_MIN, true));
     }
 }

@@ -65,7 +65,9 @@ impl Place<'_> {
         let mut state = self.line.lock();
         let from = state.waiting.get(&self.number)?.from;
         let turn = state.doorman.turn_of(Some(from));
-        let is_first = |other: &Waiting| other.until.is_none_or(|until| until <= now) && state.doorman.turn_of(Some(other.from)) < turn;
+        let is_first = |other: &Waiting| {
+            other.until.is_none_or(|until| until <= now) && state.doorman.turn_of(Some(other.from)) < turn
+        };
         if state.waiting.values().any(is_first) {
             return Some(LOOK_AGAIN);
         }

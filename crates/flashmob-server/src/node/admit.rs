@@ -6,8 +6,8 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::hello::RefuseReason;
 
 use super::server::{Conn, NodeServer};
-use crate::keys::Grant;
 use crate::keys::door::Step;
+use crate::keys::{Grant, Grants};
 use crate::net::Filled;
 
 impl NodeServer {
@@ -29,7 +29,7 @@ impl NodeServer {
             Ok(Step::Admitted(grant, rest, filled)) => {
                 conn.door = None;
                 conn.note(filled);
-                if let Err(error) = self.take_generation(key, grant) {
+                if let Err(error) = self.take_generation(Some(key), grant) {
                     log::error!("{error}");
                     let text = "the node cannot record the generation of the gateway's key; see its log";
                     return self.extent.node.refuse_link(link, RefuseReason::Store, text);
@@ -53,8 +53,16 @@ impl NodeServer {
         self.remove(key, why);
     }
 
+    /// Takes a grant that was heard of beside the links.
+    pub(super) fn take_grants(&mut self) {
+        let Some(grant) = self.grants.as_ref().and_then(Grants::take) else { return };
+        if let Err(error) = self.take_generation(None, grant) {
+            log::error!("the generation of the gateway's key cannot be recorded: {error}");
+        }
+    }
+
     /// A later generation ends the links of earlier ones: their keys were replaced, or revoked.
-    fn take_generation(&mut self, newcomer: usize, grant: Grant) -> anyhow::Result<()> {
+    fn take_generation(&mut self, newcomer: Option<usize>, grant: Grant) -> anyhow::Result<()> {
         if grant.generation <= self.extent.generation() {
             return Ok(());
         }
@@ -62,7 +70,7 @@ impl NodeServer {
         log::info!("gateways of cluster {} have keys of generation {} now", grant.cluster.short(), grant.generation);
         // Also those that have sent no hello yet.
         let is_earlier = |(key, conn): &(usize, &Conn)| {
-            *key != newcomer && conn.door.is_none() && conn.generation < grant.generation
+            Some(*key) != newcomer && conn.door.is_none() && conn.generation < grant.generation
         };
         let earlier: Vec<usize> = self.conns.iter().filter(is_earlier).map(|(key, _)| key).collect();
         for key in earlier {

@@ -15,7 +15,7 @@ use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
 use crate::device::{DeviceOptions, DeviceWatch};
-use crate::keys::{Door, Doorman};
+use crate::keys::{Door, Doorman, Grants};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -98,6 +98,7 @@ pub struct NodeServer {
     pub(super) conns: Slab<Conn>,
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
+    pub(super) grants: Option<Grants>,
     stop: Arc<AtomicBool>,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
@@ -132,6 +133,7 @@ impl NodeServer {
         let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let device = DeviceWatch::start(options.device.clone(), &options.extent.store.path, wake.clone())?;
+        let grants = extent.keys().map(|keys| Grants::of(keys.cluster, wake.clone()));
         Ok(NodeServer {
             extent,
             options,
@@ -143,6 +145,7 @@ impl NodeServer {
             conns: Slab::new(),
             reporter,
             questions,
+            grants,
             stop,
             next_look: Time::default(),
             tell_again: None,
@@ -184,6 +187,12 @@ impl NodeServer {
         }
     }
 
+    /// Takes grants that were heard of beside its links, if the node has keys.
+    #[must_use]
+    pub fn grants(&self) -> Option<Grants> {
+        self.grants.clone()
+    }
+
     /// Serves until stopped.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
@@ -215,6 +224,7 @@ impl NodeServer {
             if self.listener.must_retry() {
                 self.accept_all();
             }
+            self.take_grants();
             if drain_until.is_none() {
                 self.read_all();
             }

@@ -8,6 +8,7 @@ mod memory;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flashmob_core::device_model::DeviceModel;
@@ -124,6 +125,9 @@ pub struct NodeArgs {
     finding: finding::FindingArgs,
 }
 
+/// How long a node with keys waits at its start for the gateways at --join.
+const FIRST_ANNOUNCEMENT: Duration = Duration::from_secs(3);
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum EngineArg {
     Threads,
@@ -221,6 +225,10 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     }
     log::info!("ready, listening on {}", server.local_addr()?);
     let announcer = finding::start(args.finding, joins, &server)?;
+    if let Some(announcer) = announcer.as_ref().filter(|_| server.extent().keys().is_some()) {
+        // What the gateway tells there counts before anybody is let in.
+        announcer.await_first(FIRST_ANNOUNCEMENT);
+    }
     let told = android::tell_forbidden_calls(0);
     server.run()?;
     announcer.into_iter().for_each(Announcer::end);

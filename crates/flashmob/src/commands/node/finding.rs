@@ -63,7 +63,11 @@ pub fn start(args: FindingArgs, joins: Vec<Target>, server: &NodeServer) -> anyh
         listen,
         // The speed of a model or of answers without I/O is not that of this device's flash.
         measured: (!store.no_io && store.model.is_none()).then(|| store.path.clone()),
-        keyed: server.extent().keys().map(|keys| Keyed::new(keys, identity.extent_id())),
+        keyed: server
+            .extent()
+            .keys()
+            .zip(server.grants())
+            .map(|(keys, grants)| Keyed::new(keys, identity.extent_id(), grants)),
     };
     let wishes =
         Wishes { name: args.name, advertise: args.advertise, joins, mdns: matches!(args.announce, AnnounceArg::Auto) };

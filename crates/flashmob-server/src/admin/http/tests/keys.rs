@@ -27,7 +27,7 @@ fn cluster() -> Cluster {
     let folder = Folder::at(&dir.path().join("keys"));
     folder.create().unwrap();
     let keys = AdminKeys::of_gateway(&folder, &[], [127, 0, 0, 1].into()).unwrap();
-    let ear = Ear::of_nodes(|extent, addr| extent == OWN && addr.port() == 7411);
+    let ear = Ear::of_nodes(|extent, addr| extent == OWN && addr.port() == 7411, || Some(b"grant".to_vec()));
     let listener = TcpListener::bind(ANY_PORT).unwrap();
     let reporter = answering(samples::gateway()).0.with_volumes().0;
     let server = serve_on(listener, Some(reporter), Some(ear), Hosts::default(), Some(keys)).unwrap();
@@ -216,9 +216,13 @@ fn a_node_announces_its_own_extent_and_may_do_nothing_else() {
     assert!(refusal(join(&node, body)).contains("No known"), "it is not pinned");
     cluster.folder.pins().unwrap().pin(OWN, key, false).unwrap();
     cluster.folder.pins().unwrap().pin(ExtentId([6; 16]), PublicKey([6; 32]), false).unwrap();
-    assert_eq!(join(&node, body).unwrap(), br#"{"known":true}"#);
+    assert_eq!(join(&node, body).unwrap(), br#"{"known":true,"grant":"Z3JhbnQ="}"#);
     let other = format!(r#"{{"extent":"{}","address":":7411","size_bytes":1}}"#, "06".repeat(16));
-    assert_eq!(join(&node, &other).unwrap(), br#"{"known":true}"#, "it is its own extent that it announces");
+    assert_eq!(
+        join(&node, &other).unwrap(),
+        br#"{"known":true,"grant":"Z3JhbnQ="}"#,
+        "it is its own extent that it announces"
+    );
     assert!(refusal(join(&node, r#"{"address":"nowhere"}"#)).contains("must be an IP address"));
     for refused in [refusal(fetch_status(&node)), refusal(scrub(&node))] {
         assert!(refused.contains("and nothing else"), "{refused}");
