@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::authority::{Authority, Issued};
 use super::clients::{Client, Clients, fingerprint};
-use crate::net::tls::{AskedCertificates, CertifiedIdentity, TlsEnd};
+use crate::net::tls::{AskedCertificates, CertifiedIdentity, TlsEnd, Versions};
 
 /// Addresses in a certificate besides those where the port listens: the last ones to which clients connected.
 const LEARNED_MAX: usize = 8;
@@ -139,7 +139,10 @@ fn certify(
         AskedCertificates { authority, is_known: Box::new(is_known), is_required }
     });
     let identity = CertifiedIdentity { certificate: der, pkcs8: &key_der };
-    TlsEnd::certified_server(identity, asked).map_err(io::Error::other)
+    // Clients for NBD have certificates, and are older.
+    let is_nbd = clients.is_some_and(|clients| clients.is_required);
+    let versions = if is_nbd { Versions::WithEarlier } else { Versions::Latest };
+    TlsEnd::certified_server(identity, asked, versions).map_err(io::Error::other)
 }
 
 fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {

@@ -18,7 +18,7 @@ use flashmob_core::buffers::{OutQueue, RxBuf};
 use rustls::{AlertDescription, CertificateError, CommonState, Connection, Error};
 
 pub use accept::{Proven, accept};
-pub use config::{AskedCertificates, CertifiedIdentity, TlsEnd, TlsIdentity};
+pub use config::{AskedCertificates, CertifiedIdentity, TlsEnd, TlsIdentity, Versions};
 pub use waiting::WaitingTls;
 
 use super::Filled;

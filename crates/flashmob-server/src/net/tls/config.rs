@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::cipher_suite::{
-    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+    TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384,
+    TLS13_CHACHA20_POLY1305_SHA256,
 };
 use rustls::crypto::ring::{default_provider, kx_group, sign};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -46,6 +47,16 @@ pub struct AskedCertificates {
     pub is_known: Box<IsKnown>,
     /// Who has none is not let in.
     pub is_required: bool,
+}
+
+/// Which versions an end speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    /// 1.3.
+    Latest,
+    /// Also 1.2, which the NBD document demands and the kernel's client speaks alone; with ChaCha20-Poly1305 alone, as AES-GCM ends after 2^24 records of a
+    /// key there. Sessions are neither resumed nor negotiated again.
+    WithEarlier,
 }
 
 /// All connections of one end, for one purpose.
@@ -151,10 +162,16 @@ impl TlsEnd {
     pub fn certified_server(
         identity: CertifiedIdentity<'_>,
         asked: Option<AskedCertificates>,
+        versions: Versions,
     ) -> Result<TlsEnd, Error> {
-        let provider = Arc::new(provider());
+        let (mut provider, mut protocols) = (provider(), vec![&rustls::version::TLS13]);
+        if versions == Versions::WithEarlier {
+            provider.cipher_suites.push(TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256);
+            protocols.push(&rustls::version::TLS12);
+        }
+        let provider = Arc::new(provider);
         let config = ServerConfig::builder_with_details(Arc::clone(&provider), Arc::new(NoClock))
-            .with_protocol_versions(&[&rustls::version::TLS13])?;
+            .with_protocol_versions(&protocols)?;
         let config = match asked {
             Some(AskedCertificates { authority, is_known, is_required }) => {
                 let roots = Arc::new(roots(&[authority])?);
