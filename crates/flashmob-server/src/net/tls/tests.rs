@@ -2,10 +2,18 @@
 
 use std::io::{Read, Write};
 
-use rustls::Connection;
+use std::sync::Arc;
 
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{Connection, RootCertStore};
+
+use super::config::provider;
+use super::verify::Listed;
 use super::{TlsEnd, TlsIdentity};
-use crate::keys::{PublicKey, SecretKey};
+use crate::keys::authority::Purpose;
+use crate::keys::{Folder, PublicKey, SecretKey};
 
 const PURPOSE: &[u8] = b"test/1";
 
@@ -89,4 +97,60 @@ fn long_handshakes_leave_nothing_behind() {
     let grown = resident_kib().saturating_sub(before);
     println!("{count} handshakes in {took:.1?}, half of them broken off; {grown} KiB more memory");
     assert!(grown < 4096, "{grown} KiB more after {count} handshakes");
+}
+
+/// How many certificates with changes are taken, of `count`; every one is on the list.
+fn changed_certificates_taken(count: usize) -> usize {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::at(&dir.path().join("keys"));
+    folder.create().unwrap();
+    let authority = folder.authority(Purpose::Clients).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(authority.certificate().unwrap().0)).unwrap();
+    let signed = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(provider())).build().unwrap();
+    let listed = Listed { signed, is_known: Box::new(|_| true) };
+    let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_600_000_000));
+    let is_taken = |der: &[u8]| listed.verify_client_cert(&CertificateDer::from(der), &[], now).is_ok();
+    let good = authority.issue("client alice", &[], &[]).unwrap().der;
+    assert!(is_taken(&good));
+    let of_gateway = folder.authority(Purpose::Gateway).unwrap().issue("client alice", &[], &[]).unwrap().der;
+    assert!(!is_taken(&of_gateway), "of the other authority");
+    let mut number = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |limit: usize| {
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        (number % limit as u64) as usize
+    };
+    let taken = (0..count).filter(|_| {
+        let mut changed = good.clone();
+        for _ in 0..=draw(3) {
+            let at = draw(changed.len());
+            match draw(4) {
+                0 => changed.truncate(at.max(1)),
+                1 => changed.insert(at, draw(256) as u8),
+                2 => changed[at] = draw(256) as u8,
+                _ => changed[at] ^= 1 << draw(8),
+            }
+        }
+        changed != good && is_taken(&changed)
+    });
+    taken.count()
+}
+
+#[test]
+fn no_changed_certificate_is_taken() {
+    assert_eq!(changed_certificates_taken(2000), 0);
+}
+
+#[test]
+#[ignore = "takes minutes: CERTIFICATES of them, 100,000 unless it says otherwise"]
+fn long_no_changed_certificate_is_taken() {
+    let count = std::env::var("CERTIFICATES").ok().and_then(|count| count.parse().ok()).unwrap_or(100_000);
+    changed_certificates_taken(count / 10);
+    let before = resident_kib();
+    assert_eq!(changed_certificates_taken(count), 0);
+    let grown = resident_kib().saturating_sub(before);
+    println!("{count} changed certificates, none taken; {grown} KiB more memory");
+    assert!(grown < 4096, "{grown} KiB more");
 }
