@@ -19,7 +19,7 @@ use super::tell::Form;
 
 const WIDTH: usize = 120;
 
-/// Clients of a cluster with keys: add, list and revoke them.
+/// Add, list and revoke clients of a cluster with keys.
 ///
 /// In a cluster with keys, NBD over TCP and the admin port require TLS and a client certificate, which this command issues. A
 /// running gateway applies changes within a second.

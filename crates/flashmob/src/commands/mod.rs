@@ -112,47 +112,29 @@ fn reading_signs(command: clap::Command) -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve a file or partition of this device to gateways.
+    // Each is described by its arguments: a description here would take the place of the longer one there.
     Node(Box<node::NodeArgs>),
-    /// Present volumes over nodes to NBD clients.
     Gateway(gateway::GatewayArgs),
-    /// Give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
     Key(key::KeyArgs),
-    // Its own description, which is longer.
     Join(join::JoinArgs),
-    /// Add, list and revoke NBD clients of a cluster with keys.
     Client(client::ClientArgs),
-    /// List nodes on the network, and write a gateway configuration.
     Discover(discover::DiscoverArgs),
-    /// Show the status of a running gateway or node.
     Status(status::StatusArgs),
-    /// Show a gateway's volumes by node; replace nodes, scrub copies, recover lost maps, and convert linear volumes.
     Volume(volume::VolumeArgs),
-    /// Measure a device's flash, a network, a cluster, or any NBD server.
     Bench(bench::BenchArgs),
-    /// Analyze network traffic.
     Net(net::NetArgs),
-    /// Check this device, or the path to a peer, for problems, and fix them.
     #[cfg(target_os = "linux")]
     Doctor(Box<doctor::DoctorArgs>),
-    /// Trace I/O from the application to the flash driver.
     #[cfg(target_os = "linux")]
     Trace(trace::TraceArgs),
-    /// Forecast the speed of a cluster of any size, in virtual time.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Predict a cluster's speed, its bottleneck, and what would improve it (modelled).
     Plan(Box<plan::PlanArgs>),
-    /// Run a node or a benchmark on Android devices over adb, without installing anything.
     #[cfg(target_os = "linux")]
     Push(push::PushArgs),
-    /// Write a report page from measurements: claims, figures, tables.
     Report(report::ReportArgs),
-    /// Repeat a paper's measurements, and check its claims.
     #[cfg(target_os = "linux")]
     Reproduce(reproduce::ReproduceArgs),
-    /// Demonstrate flashmob on this machine: eight nodes, a gateway, a volume; measured and verified.
     Demo(demo::DemoArgs),
-    /// Run real processes and real TCP over a modelled air on this machine.
     #[cfg(target_os = "linux")]
     Lab(Box<lab::LabArgs>),
 }

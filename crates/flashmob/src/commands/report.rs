@@ -12,7 +12,7 @@ use flashmob_results::read::{self, ReadError};
 
 use super::{tell, whole_file};
 
-/// Write a report page from measurements: the papers' claims, figures, tables, warnings.
+/// Write a report page from measurements: claims, figures, tables.
 ///
 /// Takes one or more results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' and
 /// 'trace'. The page is one HTML file that needs no network; it uses a script only to zoom into timelines of traces,

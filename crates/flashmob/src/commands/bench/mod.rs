@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Measure a device, a cluster, a network or an NBD server.
+/// Measure a device's flash, a network, a cluster, or any NBD server.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]

@@ -27,10 +27,10 @@ const WAIT: Duration = Duration::from_secs(3);
 /// The same if a user has to scan a code with a tablet.
 const WAIT_FOR_SCAN: Duration = Duration::from_secs(120);
 
-/// List nodes on the network, found by multicast DNS or by their announcements with --join.
+/// List nodes on the network, and write a gateway configuration.
 ///
-/// Lists nodes without keys; `flashmob join` adds those with keys. Listens for both at the same time, shows the properties that nodes announce, and can write a gateway
-/// configuration. It reads and writes no data on any node.
+/// Finds nodes without keys, by multicast DNS and by their announcements with --join at the same time, and shows the properties that they
+/// announce; 'flashmob join' adds nodes with keys. It reads and writes no data on any node.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -14,7 +14,7 @@ pub const PORT_DEFAULT: u16 = 5201;
 const TIME_LEAST: Duration = Duration::from_micros(1);
 const TIME_MOST: Duration = Duration::from_secs(60);
 
-/// Check this device, the path to a peer or a cluster for problems; show each problem's effect and the command that fixes it.
+/// Check this device, the path to a peer, or a cluster for problems, and fix them.
 ///
 /// Checking needs no root and changes nothing. Problems are listed by severity, each with its effect and the command
 /// that fixes it; values that cannot be determined are reported as unknown. Exits with 0 if there is no problem, 3 if

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use flashmob_server::config::{Config, ExtentId};
 use flashmob_server::keys::{Folder, PublicKey};
 
-/// Keys: give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
+/// Give a cluster keys, show them, pin the keys of nodes, and replace the gateway's key.
 ///
 /// Without keys, anyone who can reach a node's port can read and write its data. With keys, links between gateway and nodes are encrypted
 /// and mutually authenticated (TLS 1.3): a node accepts only gateways of its cluster, and the gateway uses only nodes whose key is pinned.

@@ -22,9 +22,9 @@ use super::tell::{self, Form};
 /// Simulated requests have real bytes, in several simulations at once: the limit of outstanding bytes.
 const BYTES_MAX: u64 = 256 * MIB;
 
-/// Predict a cluster's speed, its bottleneck and what would improve it, before buying or setting up anything.
+/// Predict a cluster's speed, its bottleneck, and what would improve it (modelled).
 ///
-/// Everything is modelled as in 'flashmob simulate': the devices' flash, the air, TCP and CPUs; where a closed
+/// For use before buying or setting up anything. Everything is modelled as in 'flashmob simulate': the devices' flash, the air, TCP and CPUs; where a closed
 /// formula exists it is used instead, and named. The bottleneck is found by doubling one resource after the other.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -23,9 +23,9 @@ use session::{Session, Stopped};
 
 use super::tell::{self, STATUS_INTERRUPTED};
 
-/// Run a node or a benchmark on Android devices over adb: copies the right binary, runs it, and fetches the results.
+/// Run a node or a benchmark on Android devices over adb, without installing anything.
 ///
-/// Needs `adb`, and USB debugging on the device (Settings, Developer options). Needs no root. A gateway reaches the
+/// Copies the right binary, runs it, and fetches the results. Needs `adb`, and USB debugging on the device (Settings, Developer options). Needs no root. A gateway reaches the
 /// nodes over the cable.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -19,9 +19,9 @@ use super::{tell, weak};
 use crate::lab::status::order_of;
 use runner::Simulator;
 
-/// Forecast the speed of a cluster: the real gateway and node code over modelled air, flash and TCP, in virtual time.
+/// Forecast the speed of a cluster of any size, in virtual time.
 ///
-/// Gives the speed of clusters of any size within seconds, without devices. Nothing is measured: docs/models.md says
+/// Runs the real gateway and node code over modelled air, flash and TCP. Gives the speed of clusters of any size within seconds, without devices. Nothing is measured: docs/models.md says
 /// what the models leave out, docs/lab.md how well they agree with real processes and TCP stacks.
 #[derive(Debug, Args)]
 #[command(after_help = "\

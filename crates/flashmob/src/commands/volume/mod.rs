@@ -22,8 +22,7 @@ use crate::commands::tell::Form;
 use flashmob_server::net::fetch::{Target, fetch_volumes};
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show the volumes of a gateway by node, replace a lost node's extent, scrub copies, recover a lost map, and convert linear
-/// volumes to volumes with copies.
+/// Show a gateway's volumes by node; replace nodes, scrub copies, recover lost maps, and convert linear volumes.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
