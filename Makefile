@@ -176,8 +176,9 @@ bench-mdadm: deps-vm build ## two copies beside mdadm's RAID 1 over NBD in a vir
 	@.ci/deps fio:fio mdadm:mdadm nbd-client:nbd-client nbd-server:nbd-server curl:curl
 	@bench/copies/mdadm
 
-bench-keys: deps-test build ## links with keys beside links without, on loopback: requests/s, processor time, bytes and packets; 2 minutes
+bench-keys: deps-test build ## links with keys beside links without, on loopback and over a modelled air: requests/s, processor time, bytes and packets; 4 minutes
 	@bench/keys/run
+	@bench/keys/air
 
 bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a modelled air, about 20 minutes (QUICK=1: 4)
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-lab

@@ -32,6 +32,12 @@ lab_ok 'flashmob itself is found, and knows the cluster' --nodes 3 --air ideal -
     flashmob status "$FLASHMOB_ADMIN" --output json; test -r "$FLASHMOB_CONFIG"'
 check 'three nodes are ready' jq -e '[.gateway.volumes[0].nodes[] | select(.state == "ready")] | length == 3' "$DIR/lab.out"
 
+# With keys.
+# shellcheck disable=SC2016
+lab_ok 'a cluster with keys' --nodes 2 --air ideal --keys --extent 4MiB -- sh -ec '
+    test "$(nbdinfo --size "$FLASHMOB_URI")" = $((2 * 4 * 1024 * 1024)); flashmob status "$FLASHMOB_ADMIN" --output json'
+check 'its links are secret' jq -e '.gateway.keys.generation == 1 and ([.gateway.volumes[0].nodes[] | select(.state == "ready")] | length == 2)' "$DIR/lab.out"
+
 # Copies, of which some are behind a lossy way, or on a slower flash.
 # shellcheck disable=SC2016
 lab_ok 'a volume with copies is compared when the command begins, one of its nodes slower' --nodes 3 --air ideal --extent 16MiB --copies 2 \

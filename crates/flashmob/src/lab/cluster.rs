@@ -17,8 +17,10 @@ use super::{Plan, address, signals};
 use crate::commands::command_line;
 use crate::process::{Process, of_this_binary};
 use flashmob_server::config::Config;
+use flashmob_server::keys::{Folder, PublicKey, SecretKey};
 use flashmob_server::net::fetch::fetch_status;
 use flashmob_server::status::report::Report;
+use flashmob_server::store::identity::{Identity, sidecar_path};
 
 /// The port that nodes listen on. Each has its own network, so ports never collide.
 const NODE_PORT: u16 = 7411;
@@ -30,6 +32,8 @@ const GATEWAY_LISTEN: &str = "127.0.0.1:10809";
 const GATEWAY_ADMIN: &str = "127.0.0.1:10810";
 /// The volume's name.
 const VOLUME: &str = "lab";
+/// The folder with the cluster's keys, beside its configuration.
+const KEYS: &str = "gateway.keys";
 /// Time limit for the copies of a new volume to be compared.
 const COMPARED_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -39,13 +43,17 @@ pub struct Cluster<'lab> {
     dir: &'lab Path,
     /// The gateway's first.
     hosts: &'lab [Host],
+    /// The cluster's public key, if it has keys.
+    public: Option<PublicKey>,
     processes: Vec<Process>,
 }
 
 impl<'lab> Cluster<'lab> {
     /// Starts nodes and gateway, and waits until the volume is ready. They end with this thread.
     pub fn start(plan: &'lab Plan, dir: &'lab Path, hosts: &'lab [Host]) -> anyhow::Result<Cluster<'lab>> {
-        let mut cluster = Cluster { plan, dir, hosts, processes: Vec::new() };
+        let keys = plan.keys.then(|| Folder::at(&dir.join(KEYS)));
+        let public = keys.as_ref().map(Folder::create).transpose()?;
+        let mut cluster = Cluster { plan, dir, hosts, public, processes: Vec::new() };
         for number in 0..plan.nodes {
             let command = cluster.node(number)?;
             cluster.start_in(address::node(number).0, &format!("node-{number}"), command)?;
@@ -54,6 +62,9 @@ impl<'lab> Cluster<'lab> {
             for node in &mut cluster.processes {
                 node.await_line("ready, listening on ")?;
             }
+        }
+        if let Some(folder) = keys {
+            cluster.pin_nodes(&folder)?;
         }
         let path = cluster.config_path();
         std::fs::write(&path, cluster.config()?)?;
@@ -66,6 +77,27 @@ impl<'lab> Cluster<'lab> {
             }
         }
         Ok(cluster)
+    }
+
+    /// Makes the gateway know the nodes by their keys.
+    fn pin_nodes(&self, folder: &Folder) -> anyhow::Result<()> {
+        let mut pins = folder.pins()?;
+        for number in 0..self.plan.nodes {
+            let sidecar = sidecar_path(&self.data(number), None);
+            let identity = Identity::parse(&sidecar, &std::fs::read(&sidecar)?)?;
+            pins.pin(identity.extent_id(), SecretKey::load(&identity.key_path())?.public(), false)?;
+        }
+        Ok(())
+    }
+
+    /// The extent of a node.
+    fn data(&self, number: u32) -> PathBuf {
+        self.dir.join(format!("node-{number}.extent"))
+    }
+
+    /// The socket of a gateway with keys: over TCP it asks for certificates.
+    fn gateway_socket(&self) -> PathBuf {
+        self.dir.join("gateway.sock")
     }
 
     /// Waits until the copies of a new volume are known to be equal: what is measured before also waits for that.
@@ -100,9 +132,11 @@ impl<'lab> Cluster<'lab> {
         }
         command.env(CONFIG_VARIABLE, self.config_path());
         if self.plan.has_gateway {
-            command
-                .env("FLASHMOB_ADMIN", GATEWAY_ADMIN)
-                .env("FLASHMOB_URI", format!("nbd://{GATEWAY_LISTEN}/{VOLUME}"));
+            let uri = match self.public {
+                None => format!("nbd://{GATEWAY_LISTEN}/{VOLUME}"),
+                Some(_) => format!("nbd+unix:///{VOLUME}?socket={}", self.gateway_socket().display()),
+            };
+            command.env("FLASHMOB_ADMIN", GATEWAY_ADMIN).env("FLASHMOB_URI", uri);
         }
         self.hosts[0].enter(&mut command);
         signals::as_ever(&mut command);
@@ -144,7 +178,7 @@ impl<'lab> Cluster<'lab> {
             command.stdin(Stdio::null()).stdout(Stdio::null());
             return Ok(command);
         }
-        let data = self.dir.join(format!("node-{number}.extent")).display().to_string();
+        let data = self.data(number).display().to_string();
         let mut args = vec!["node".to_string()];
         let mut option = |name: &str, value: String| args.extend([name.to_string(), value]);
         option("--data", data);
@@ -165,8 +199,11 @@ impl<'lab> Cluster<'lab> {
             }
             None => args.push("--no-io".to_string()),
         }
-        // Nobody else is in its network.
-        args.push("--insecure".to_string());
+        match self.public {
+            Some(key) => args.extend(["--cluster".to_string(), key.to_string()]),
+            // Nobody else is in its network.
+            None => args.push("--insecure".to_string()),
+        }
         of_this_binary(&args)
     }
 
@@ -180,8 +217,12 @@ impl<'lab> Cluster<'lab> {
             BatchMode::Auto => "\"auto\"".to_string(),
             BatchMode::Fixed(k) => k.to_string(),
         };
+        let listen = match self.public {
+            None => format!("listen = \"{GATEWAY_LISTEN}\""),
+            Some(_) => format!("keys = \"{KEYS}\"\nlisten = \"unix:{}\"", self.gateway_socket().display()),
+        };
         let mut text = format!(
-            "listen = \"{GATEWAY_LISTEN}\"\nadmin = \"{GATEWAY_ADMIN}\"\nname = \"lab\"\n\n\
+            "{listen}\nadmin = \"{GATEWAY_ADMIN}\"\nname = \"lab\"\n\n\
              [[volume]]\nname = \"{VOLUME}\"\nbatch = {batch}\nlinks = {}\n",
             self.plan.links
         );

@@ -37,6 +37,8 @@ pub struct Plan {
     pub batch: BatchMode,
     /// Copies of each chunk; `None`: a linear volume.
     pub copies: Option<u32>,
+    /// Whether gateway and nodes have keys.
+    pub keys: bool,
     /// Nodes that are weaker than the others, in their flash or on their way.
     pub weak: Option<Weak>,
     /// Congestion control of TCP over the air.

@@ -39,6 +39,7 @@ Examples:
   flashmob lab run --nodes 2 --air ideal -- flashmob status 127.0.0.1:10810
   flashmob lab run --gateway wireless --no-io -- ./my-benchmark.sh
   flashmob lab run --copies 2 --weak 1:flash=50 -- sh -c 'flashmob bench nbd $FLASHMOB_URI -o 8'
+  flashmob lab run --keys -- sh -c 'flashmob bench nbd $FLASHMOB_URI'
   flashmob lab run --air wan,delay=20ms --extent 8MiB -- sh -c 'nbdcopy $FLASHMOB_URI copy.img'
   flashmob lab run --nodes 1 --node-command 'exec nbdkit -f -i $ADDRESS memory 1G' -- \\
       sh -c 'until nbdinfo nbd://10.77.0.2; do sleep 0.1; done'
@@ -95,6 +96,9 @@ struct LabOptions {
     /// the way to them).
     #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
     weak: Option<Weak>,
+    /// Give the cluster keys: links are encrypted and authenticated. FLASHMOB_URI is a unix socket then.
+    #[arg(long, conflicts_with_all = ["node_command", "no_gateway"])]
+    keys: bool,
     /// TCP congestion control over the air: any that this kernel has.
     #[arg(long, default_value = "cubic", value_name = "NAME", value_parser = congestion)]
     congestion: String,
@@ -138,6 +142,7 @@ impl LabOptions {
             links: self.links,
             batch: self.batch,
             copies: self.copies,
+            keys: self.keys,
             weak: self.weak,
             congestion: self.congestion,
             has_gateway: !self.no_gateway && (self.with_gateway || self.node_command.is_none()),
