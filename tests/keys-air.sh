@@ -83,7 +83,7 @@ serve node0 7421 --cluster "$CLUSTER"
 serve node1 7422 --cluster "$CLUSTER" --join "$GATEWAY:10810"
 for node in node0 node1; do check "the key of $node is pinned" pin "$node"; done
 { echo 'keys = "gateway.keys"'; volume 7421 7422; } >"$DIR/gateway.toml"
-check 'a client gets a certificate' "$FLASHMOB" client add "$DIR/gateway.toml" alice --volume volume-with-a-name --admin all --out "$DIR/alice"
+check 'a client gets a certificate' "$FLASHMOB" client add "$DIR/gateway.toml" a-client-with-a-name --volume volume-with-a-name --admin all --out "$DIR/alice"
 start gateway "${GATEWAY_HOST[@]}" "$FLASHMOB" gateway "$DIR/gateway.toml"
 started gateway 'volume volume-with-a-name ready'
 copied 'with keys' "nbds://$GATEWAY/volume-with-a-name?tls-certificates=$DIR/alice"
@@ -92,7 +92,7 @@ check 'with keys: status by token' "${NODE_HOST[@]}" curl -sf -o "$DIR/body" --c
 started node1 'joined .*: the extent belongs'
 stop heard
 check 'all of it was heard' [ "$(stat -c %s "$DIR/keyed.bytes")" -gt 16000000 ]
-for secret in "$SECRET" volume-with-a-name "$(extent_of node0)" "$(extent_of node1)" name-of-node "$(cat "$DIR/alice/token")" alice Bearer; do
+for secret in "$SECRET" volume-with-a-name "$(extent_of node0)" "$(extent_of node1)" name-of-node "$(cat "$DIR/alice/token")" a-client-with-a-name Authorization; do
     [ -n "$secret" ] || fail 'there is nothing to look for'
     ! heard keyed "$secret" || fail "'$secret' is heard with keys"
 done

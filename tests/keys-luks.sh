@@ -14,7 +14,20 @@ check 'a client gets a certificate' "$FLASHMOB" client add "$DIR/gateway.toml" a
 truncate -s 24M "$DIR/letter"
 cd "$DIR" || exit 1
 printf 'a passphrase' >passphrase
-check 'the volume gets LUKS' qemu-img create -f luks --object secret,id=pass,file=passphrase -o key-secret=pass,iter-time=100 "nbd+unix:///pool?socket=$DIR/gateway.sock" 24M
+# QEMU measures how many rounds of hashing the processor does in the time that it is to take, and gives up where others use the processor just then.
+made() {
+    qemu-img create -f luks --object secret,id=pass,file=passphrase -o key-secret=pass,iter-time=100 "nbd+unix:///pool?socket=$DIR/gateway.sock" 24M >"$DIR/made.out" 2>&1
+}
+for ((tries = 0; tries < 30; tries++)); do
+    made && break
+    grep -q 'accurate CPU usage' "$DIR/made.out" || { cat "$DIR/made.out" >&2; fail 'the volume gets LUKS'; }
+    sleep 1
+done
+if [ "$tries" -eq 30 ]; then
+    echo '    not run: QEMU cannot measure the processor here' >&2
+    exit "$NOT_RUN"
+fi
+pass 'the volume gets LUKS'
 encrypted="driver=luks,key-secret=pass,file.driver=nbd,file.host=127.0.0.1,file.port=$PORT,file.export=pool,file.tls-creds=tls"
 objects=(--object secret,id=pass,file=passphrase --object "tls-creds-x509,id=tls,endpoint=client,dir=$DIR/alice")
 check 'an image goes in, over TLS' qemu-img convert -n -f raw "${objects[@]}" --target-image-opts letter "$encrypted"

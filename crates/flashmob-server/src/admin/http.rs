@@ -234,11 +234,11 @@ async fn serve_caller(
         let caller = if peer.ip().is_loopback() { Caller::Here } else { Caller::Elsewhere };
         return serve_http(stream, peer, caller, asker, answering, timeouts).await;
     }
-    let place = keys.wait(peer.ip());
-    while let Some(wait) = place.wait() {
+    let turn = keys.wait(peer.ip());
+    while let Some(wait) = turn.wait() {
         tokio::time::sleep(wait).await;
     }
-    drop(place);
+    drop(turn);
     let address = stream.local_addr().ok().map(|addr| addr.ip());
     let secret = accept(stream, ADMIN_PURPOSE, |is_raw| keys.end(is_raw, address));
     let (stream, proven) = tokio::time::timeout(timeouts.head, secret).await??;

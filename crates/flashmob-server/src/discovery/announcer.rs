@@ -31,6 +31,10 @@ const MDNS_EVERY: Duration = JOIN_EVERY;
 /// The same while the extent is free: it may be claimed at any moment, and others should know soon.
 const MDNS_EVERY_FREE: Duration = LOOK_EVERY;
 
+/// How long [`Announcer::await_first`] waits for targets that do not answer, and how often they are tried meanwhile.
+pub const FIRST_WITHIN: Duration = Duration::from_secs(3);
+const FIRST_AGAIN: Duration = Duration::from_millis(250);
+
 /// An address to announce: `ADDR` or `ADDR:PORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advertise {
@@ -102,7 +106,7 @@ impl Keyed {
 #[derive(Debug)]
 pub struct Announcer {
     stops: Vec<SyncSender<()>>,
-    /// Hears of each target that was told for the first time, or cannot be.
+    /// Hears of each target that was told for the first time.
     first_told: Receiver<()>,
     targets: usize,
     mdns: Option<JoinHandle<()>>,
@@ -146,9 +150,9 @@ impl Announcer {
         std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || run(stopped))
     }
 
-    /// Waits until each target was told once, or cannot be, and no longer than this.
-    pub fn await_first(&self, timeout: Duration) {
-        let until = Instant::now() + timeout;
+    /// Waits until each target was told once, and no longer than [`FIRST_WITHIN`].
+    pub fn await_first(&self) {
+        let until = Instant::now() + FIRST_WITHIN;
         for _ in 0..self.targets {
             // An error: the time is over, or a thread has ended.
             let _ = self.first_told.recv_timeout(until.saturating_duration_since(Instant::now()));
@@ -316,7 +320,7 @@ fn say(teller: &Teller, notice: &Notice, works: &Result<(), NoMulticast>) {
 
 /// Announces the node to one target, again and again, until told to stop.
 fn join(teller: &Teller, target: &Target, tell_first: &SyncSender<()>, stop: &Receiver<()>) {
-    let mut pace = Pace::default();
+    let (begun, mut pace, mut tell_first) = (Instant::now(), Pace::default(), Some(tell_first));
     // A name is resolved for each announcement and not in between.
     let numbers: Option<SocketAddr> = target.to_string().parse().ok();
     let here = || numbers.and_then(|addr| towards(addr).ok());
@@ -324,6 +328,10 @@ fn join(teller: &Teller, target: &Target, tell_first: &SyncSender<()>, stop: &Re
         let from = here();
         let (pause, is_news) = match teller.tell(target) {
             Ok(answer) => {
+                if let Some(tell_first) = tell_first.take() {
+                    // There is room for one of each target.
+                    let _ = tell_first.try_send(());
+                }
                 let (pause, is_news) = pace.succeeded(&answer, teller.facts.keyed.is_some());
                 if is_news && answer.known {
                     log::info!("joined {target}: the extent belongs to one of its volumes");
@@ -333,7 +341,11 @@ fn join(teller: &Teller, target: &Target, tell_first: &SyncSender<()>, stop: &Re
                 (pause, is_news)
             }
             Err(error) => {
-                let (pause, is_news) = pace.failed();
+                let (mut pause, is_news) = pace.failed();
+                if begun.elapsed() < FIRST_WITHIN {
+                    // Somebody may be waiting; the network may come up just now.
+                    pause = pause.min(FIRST_AGAIN);
+                }
                 if is_news {
                     let is_keyed = teller.facts.keyed.is_some();
                     log::warn!(
@@ -348,8 +360,6 @@ fn join(teller: &Teller, target: &Target, tell_first: &SyncSender<()>, stop: &Re
                 (pause, is_news)
             }
         };
-        // There is room for one of each target.
-        let _ = tell_first.try_send(());
         log::debug!("{target}: told; next in {pause:?}{}", if is_news { ", news" } else { "" });
         let due = Instant::now() + pause;
         while Instant::now() < due && here() == from {

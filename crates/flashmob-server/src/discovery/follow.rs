@@ -18,7 +18,7 @@ use super::here::multicast;
 use super::mdns::{Heard, Listener};
 use super::{Announcement, Notice};
 use crate::gateway::{Seen, Whereabouts};
-use crate::keys::Folder;
+use crate::keys::GrantInUse;
 use crate::net::Clock;
 
 /// Interval at which the listener checks whether to stop, which wakes the processor.
@@ -47,10 +47,10 @@ impl Strangers {
 
 /// Receives announcements over HTTP: of anybody, or in a cluster with keys of its nodes.
 #[must_use]
-pub fn ear(whereabouts: Whereabouts, keys: Option<Folder>) -> Ear {
-    if let Some(folder) = keys {
+pub fn ear(whereabouts: Whereabouts, keys: Option<GrantInUse>) -> Ear {
+    if let Some(grant) = keys {
         let take = move |extent, addr: SocketAddr| whereabouts.seen(Seen::Extent(extent), vec![addr.to_string()]);
-        return Ear::of_nodes(take, move || folder.granted().ok().map(|(bytes, _)| bytes));
+        return Ear::of_nodes(take, move || grant.get());
     }
     let strangers = Strangers { clock: Clock::start(), found: Mutex::default() };
     Ear::new(move |about, addr| {

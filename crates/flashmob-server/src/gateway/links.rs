@@ -10,8 +10,8 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use super::place::{Place, Turn};
-use crate::keys::GatewayKeys;
 use crate::keys::folder::LINK_PURPOSE;
+use crate::keys::{GatewayKeys, GrantInUse};
 use crate::net::report::{PathReport, TcpReport};
 use crate::net::stream::connect;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
@@ -62,6 +62,8 @@ pub(super) struct Links {
     wake: Wake,
     /// Without them links are not encrypted.
     keys: Option<GatewayKeys>,
+    /// For those who tell nodes of it.
+    pub grant_in_use: GrantInUse,
     /// Why the keys could not be read again, and whether it was logged.
     keys_trouble: Option<(String, bool)>,
 }
@@ -92,7 +94,10 @@ impl Links {
         let (answer_to, answers) = channel();
         let bases = (0..count).map(|_| Base::None).collect();
         let turns = vec![Turn::default(); count];
-        let keys_trouble = None;
+        let (keys_trouble, grant_in_use) = (None, GrantInUse::default());
+        if let Some(keys) = &keys {
+            grant_in_use.set(&keys.grant);
+        }
         Links {
             bases,
             turns,
@@ -105,6 +110,7 @@ impl Links {
             clock,
             wake,
             keys,
+            grant_in_use,
             keys_trouble,
         }
     }
@@ -462,6 +468,7 @@ impl Links {
         };
         let Some(before) = before else { return };
         let keys = &*keys;
+        self.grant_in_use.set(&keys.grant);
         log::info!("keys: generation {}, {} nodes are pinned", keys.granted.generation, keys.pins.iter().count());
         let extent_of = |keys: &GatewayKeys, stream: &Stream| keys.extent_of(stream.peer_spki(LINK_PURPOSE)?);
         let is_over = |base: &Base| match base {

@@ -26,7 +26,7 @@ use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Marks, Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
-use crate::keys::{Client, Folder, GatewayKeys};
+use crate::keys::{Client, Folder, GatewayKeys, GrantInUse};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
@@ -153,6 +153,8 @@ impl GatewayServer {
         let mut memory = ExtentMemory::load(config, config_path, start.forget)?;
         let id = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
         let mut server = GatewayServer::open_with(config, id, start, Some((memory, config_path)))?;
+        // Before anybody can connect.
+        server.nbd = NbdDoor::open(config)?;
         let mut listeners = Vec::new();
         for addr in &config.listen {
             let mut listener = Listener::bind(addr)
@@ -161,7 +163,6 @@ impl GatewayServer {
             listeners.push(listener);
         }
         server.listeners = listeners;
-        server.nbd = NbdDoor::open(config)?;
         Ok(server)
     }
 
@@ -263,6 +264,12 @@ impl GatewayServer {
     #[must_use]
     pub fn whereabouts(&self) -> Whereabouts {
         self.whereabouts.clone()
+    }
+
+    /// The grant that its links use.
+    #[must_use]
+    pub fn grant_in_use(&self) -> GrantInUse {
+        self.links.grant_in_use.clone()
     }
 
     /// Ends the running loop.

@@ -13,6 +13,7 @@ use crate::store::ExtentId;
 
 /// Maximum number of announcements that wait for the loop; further ones are answered as unknown and come again.
 const WAITING_MAX: usize = 64;
+
 /// Whom somebody has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Seen {

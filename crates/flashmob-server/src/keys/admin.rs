@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::certified::CertifiedKeys;
+use super::certified::{CertifiedKeys, CertifiedPort};
 use super::clients::{AdminRight, token_digest};
 use super::folder::{ADMIN_PURPOSE, Folder, FolderError};
 use super::grant::Grant;
 use super::key::{KeyError, PublicKey};
-use super::line::{Line, Place};
+use super::line::{Line, Turn};
 use super::node::NodeKeys;
 use super::node_credentials::NodeCredentials;
 use crate::net::tls::{Proven, TlsEnd};
@@ -53,7 +53,7 @@ impl AdminKeys {
     /// See [`FolderError`].
     pub fn of_gateway(folder: &Folder, names: &[String], listens: IpAddr) -> Result<AdminKeys, FolderError> {
         let of = Of::Gateway(folder.clone(), AtomicU64::new(0));
-        Ok(AdminKeys::new(folder.certified(false, names, &[listens])?, of))
+        Ok(AdminKeys::new(folder.certified(CertifiedPort::Admin, names, &[listens])?, of))
     }
 
     /// Those of a node, whose folder is made if there is none.
@@ -77,7 +77,7 @@ impl AdminKeys {
     }
 
     /// A place in the line of those who wait for a handshake.
-    pub fn wait(&self, from: IpAddr) -> Place<'_> {
+    pub fn wait(&self, from: IpAddr) -> Turn<'_> {
         self.line.join(from)
     }
 

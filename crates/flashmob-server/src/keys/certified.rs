@@ -38,8 +38,17 @@ pub(super) struct KnownClients {
     pub authority: Vec<u8>,
     /// Who may do what; also asked during handshakes.
     pub list: Arc<Mutex<Clients>>,
-    /// Who has no certificate is not let in.
-    pub is_required: bool,
+    /// What they come for.
+    pub port: CertifiedPort,
+}
+
+/// A port whose clients know certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertifiedPort {
+    /// NBD: who has no certificate is not let in. Some clients speak TLS 1.2 alone.
+    Nbd,
+    /// Administration: a token may take the place of a certificate.
+    Admin,
 }
 
 impl CertifiedKeys {
@@ -76,7 +85,10 @@ impl CertifiedKeys {
             }
             match certify(&self.issuer, self.clients.as_ref(), &self.hosts, &self.addresses) {
                 Ok(end) => self.end = end,
-                Err(error) => log::error!("no certificate for address {address}: {error}"),
+                Err(error) => {
+                    self.addresses.pop();
+                    log::error!("no certificate for address {address}: {error}");
+                }
             }
         }
         &self.end
@@ -130,18 +142,17 @@ fn certify(
 ) -> io::Result<TlsEnd> {
     let Issued { der, key_der, .. } =
         issuer.issue(issuer.purpose().holder(), hosts, addresses).map_err(io::Error::other)?;
-    let asked = clients.cloned().map(|KnownClients { authority, list, is_required }| {
+    let port = clients.map_or(CertifiedPort::Admin, |clients| clients.port);
+    let asked = clients.cloned().map(|KnownClients { authority, list, .. }| {
         let is_known = move |certificate: &[u8]| {
             let (mut clients, certificate) = (lock(&list), fingerprint(certificate));
             // It may have been added just now. A list that cannot be read is reported by whoever looks every second.
             clients.of(certificate).is_some() || (clients.refresh().is_ok() && clients.of(certificate).is_some())
         };
-        AskedCertificates { authority, is_known: Box::new(is_known), is_required }
+        AskedCertificates { authority, is_known: Box::new(is_known), is_required: port == CertifiedPort::Nbd }
     });
     let identity = CertifiedIdentity { certificate: der, pkcs8: &key_der };
-    // Clients for NBD have certificates, and are older.
-    let is_nbd = clients.is_some_and(|clients| clients.is_required);
-    let versions = if is_nbd { Versions::WithEarlier } else { Versions::Latest };
+    let versions = if port == CertifiedPort::Nbd { Versions::WithEarlier } else { Versions::Latest };
     TlsEnd::certified_server(identity, asked, versions).map_err(io::Error::other)
 }
 

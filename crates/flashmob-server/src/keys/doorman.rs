@@ -56,6 +56,13 @@ pub struct Doorman {
 }
 
 impl Doorman {
+    /// One that has let these in before.
+    pub fn knowing(addresses: impl Iterator<Item = IpAddr>) -> Doorman {
+        let mut doorman = Doorman::default();
+        addresses.for_each(|address| doorman.let_in(Some(address)));
+        doorman
+    }
+
     /// Whether a peer may begin a handshake.
     ///
     /// # Errors
@@ -144,6 +151,15 @@ mod tests {
         assert!(doorman.origins.len() <= ORIGINS_MAX);
         let later = start + Duration::from_secs(1);
         assert_eq!(begun(&mut doorman, later, 3000..4000), STRANGERS_PER_S as usize);
+    }
+
+    #[test]
+    fn who_was_let_in_before_a_restart_does_not_wait_for_strangers() {
+        let (mut doorman, start) = (Doorman::knowing(from(1).into_iter()), Instant::now());
+        begun(&mut doorman, start, 2..2000);
+        assert!(doorman.turn_of(from(1)) < doorman.turn_of(from(5000)));
+        assert!(doorman.admit(start, from(1)).is_ok());
+        assert!(Doorman::default().turn_of(from(1)).0, "a stranger else");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::authority::{Authority, Purpose};
-use super::certified::{CertifiedKeys, KnownClients};
+use super::certified::{CertifiedKeys, CertifiedPort, KnownClients};
 use super::clients::{Clients, ClientsError};
 use super::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES, Grant};
 use super::key::{KeyError, PublicKey, SecretKey};
@@ -242,14 +242,14 @@ impl Folder {
         Ok(Clients::load(&self.path("clients"))?)
     }
 
-    /// What a gateway needs to let clients with certificates in: for NBD (`is_required`) or administration. `names` and `listens`: see
+    /// What a gateway needs to let clients with certificates in at this port. `names` and `listens`: see
     /// [`CertifiedKeys`].
     ///
     /// # Errors
     /// See [`FolderError`].
     pub fn certified(
         &self,
-        is_required: bool,
+        port: CertifiedPort,
         names: &[String],
         listens: &[IpAddr],
     ) -> Result<CertifiedKeys, FolderError> {
@@ -257,7 +257,7 @@ impl Folder {
             |source| FolderError::Io { action: "make a certificate with", path: self.path("gateway-ca.key"), source };
         let (authority, _) =
             self.authority(Purpose::Clients)?.certificate().map_err(|e| failed(io::Error::other(e)))?;
-        let clients = KnownClients { authority, list: Arc::new(Mutex::new(self.clients()?)), is_required };
+        let clients = KnownClients { authority, list: Arc::new(Mutex::new(self.clients()?)), port };
         CertifiedKeys::new(self.authority(Purpose::Gateway)?, Some(clients), names, listens).map_err(failed)
     }
 }

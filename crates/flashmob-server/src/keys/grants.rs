@@ -7,6 +7,24 @@ use super::grant::Grant;
 use super::key::PublicKey;
 use crate::net::Wake;
 
+/// The grant that a gateway uses now, for those who tell nodes of it: not one that is on the disk and not used yet, which would void the one in use.
+#[derive(Debug, Clone, Default)]
+pub struct GrantInUse(Arc<Mutex<Vec<u8>>>);
+
+impl GrantInUse {
+    /// It is this one from now on.
+    pub fn set(&self, grant: &[u8]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = grant.to_vec();
+    }
+
+    /// As bytes; none if there are no keys.
+    #[must_use]
+    pub fn get(&self) -> Option<Vec<u8>> {
+        let grant = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (!grant.is_empty()).then(|| grant.clone())
+    }
+}
+
 /// Hands the latest one to the node's loop.
 #[derive(Debug, Clone)]
 pub struct Grants {

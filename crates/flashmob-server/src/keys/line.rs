@@ -28,20 +28,20 @@ struct Waiting {
     until: Option<Instant>,
 }
 
-/// A place in the line; who leaves it is not waited for.
+/// One who waits; who leaves is not waited for.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct Turn<'a> {
     line: &'a Line,
     number: u64,
 }
 
 impl Line {
-    pub fn join(&self, from: IpAddr) -> Place<'_> {
+    pub fn join(&self, from: IpAddr) -> Turn<'_> {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
         state.waiting.insert(number, Waiting { from, until: None });
-        Place { line: self, number }
+        Turn { line: self, number }
     }
 
     pub fn let_in(&self, from: IpAddr) {
@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-impl Place<'_> {
+impl Turn<'_> {
     /// When to ask again; none if the handshake may begin.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
@@ -79,7 +79,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.line.lock().waiting.remove(&self.number);
     }

@@ -15,7 +15,7 @@ pub struct NodeKeys {
     pub cluster: PublicKey,
     /// Its end of links.
     pub end: TlsEnd,
-    /// Its end of connections to a gateway's administrative port, whoever answers there: what it says is no secret, and the answer no order.
+    /// Its end of connections to a gateway's administrative port, whoever answers there: what it says is no secret, and of the answer a grant of the cluster counts alone.
     pub admin_end: TlsEnd,
 }
 

@@ -46,7 +46,7 @@ impl NodeCredentials {
         let (_, pem) = authority.certificate().map_err(|e| self.failed("write to", io::Error::other(e)))?;
         self.put("ca-cert.pem", &pem)?;
         let (path, owner) = (self.0.join("token"), format!("{} {}\n", keys.cluster, keys.public));
-        if fs::read_to_string(self.0.join("owner")).is_ok_and(|known| known != owner) {
+        if fs::read_to_string(self.0.join("owner")).ok().as_ref() != Some(&owner) {
             fs::remove_file(&path)
                 .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
                 .map_err(|e| self.failed("remove the token in", e))?;

@@ -191,6 +191,10 @@ fn exchange(target: &Target, path: &str, sent: Option<&[u8]>, timeout: Duration)
             Way::Plain => None,
             Way::Tls(end, _) => match secure(end, addr, until) {
                 Ok(secret) => Some(secret),
+                // Somebody is there, and it will not come to anything.
+                Err(source) if source.kind() == ErrorKind::PermissionDenied => {
+                    return Err(FetchError::Connect { target: name(), source });
+                }
                 Err(error) => {
                     last = error;
                     continue;

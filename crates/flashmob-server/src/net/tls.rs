@@ -1,4 +1,5 @@
-//! TLS 1.3 between a gateway and a node, or a device that is to be one: each end proves an Ed25519 key of its own, without certificates (RFC 7250).
+//! TLS 1.3. Between a gateway and a node, or a device that is to be one, each end proves an Ed25519 key of its own, without certificates (RFC 7250); NBD and
+//! administration have certificates, and NBD takes 1.2 as well.
 //!
 //! Nothing is resumed, and nothing is sent early: each connection verifies both keys. No other file knows the library.
 

@@ -29,6 +29,9 @@ impl NodeServer {
             Ok(Step::Admitted(grant, rest, filled)) => {
                 conn.door = None;
                 conn.note(filled);
+                if let (Some(known), Some(address)) = (&mut self.known, conn.stream.peer_ip()) {
+                    known.note(address);
+                }
                 if let Err(error) = self.take_generation(Some(key), grant) {
                     log::error!("{error}");
                     let text = "the node cannot record the generation of the gateway's key; see its log";

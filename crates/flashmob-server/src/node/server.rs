@@ -15,7 +15,7 @@ use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
 use crate::device::{DeviceOptions, DeviceWatch};
-use crate::keys::{Door, Doorman, Grants};
+use crate::keys::{Door, Doorman, Grants, KnownAddresses};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -108,6 +108,8 @@ pub struct NodeServer {
     last_linked: Option<Instant>,
     pub(super) turned_away: TurnedAway,
     pub(super) doorman: Doorman,
+    /// If the node has keys.
+    pub(super) known: Option<KnownAddresses>,
 }
 
 impl NodeServer {
@@ -133,6 +135,7 @@ impl NodeServer {
         let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let device = DeviceWatch::start(options.device.clone(), &options.extent.store.path, wake.clone())?;
+        let known = extent.keys().map(|_| KnownAddresses::load(&extent.identity().known_path()));
         let grants = extent.keys().map(|keys| Grants::of(keys.cluster, wake.clone()));
         Ok(NodeServer {
             extent,
@@ -151,7 +154,8 @@ impl NodeServer {
             tell_again: None,
             last_linked: None,
             turned_away: TurnedAway::default(),
-            doorman: Doorman::default(),
+            doorman: Doorman::knowing(known.iter().flat_map(KnownAddresses::iter)),
+            known,
         })
     }
 

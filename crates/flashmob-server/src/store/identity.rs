@@ -321,6 +321,12 @@ impl Identity {
         self.path.with_extension("key")
     }
 
+    /// The path of the file with the addresses that were let in: beside the sidecar.
+    #[must_use]
+    pub fn known_path(&self) -> PathBuf {
+        self.path.with_extension("known")
+    }
+
     /// The path of the folder with which others may ask the node for its status: beside the sidecar.
     #[must_use]
     pub fn admin_path(&self) -> PathBuf {

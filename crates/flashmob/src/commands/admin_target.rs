@@ -75,6 +75,7 @@ fn of_config(path: &Path) -> anyhow::Result<Target> {
     }
     let address = admin.to_string();
     match &config.keys {
+        Some(folder) if !admin.ip().is_loopback() => Ok(target_of_gateway(&address, &Folder::at(folder))?),
         Some(folder) => target_of_gateway(&address, &Folder::at(folder)).with_context(|| {
             format!("this needs the gateway's key, which its user alone may read; 'flashmob status {address}' reads without, on this machine")
         }),

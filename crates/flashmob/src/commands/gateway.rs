@@ -121,7 +121,7 @@ fn serve_admin(addr: SocketAddr, config: &Config, server: &GatewayServer) -> any
         AdminKeys::of_gateway(&Folder::at(folder), &config.admin_hosts, addr.ip())
             .context("the keys for the admin port cannot be used")
     });
-    let ear = follow::ear(server.whereabouts(), config.keys.as_ref().map(|folder| Folder::at(folder)));
+    let ear = follow::ear(server.whereabouts(), config.keys.as_ref().map(|_| server.grant_in_use()));
     admin::Bound::at(addr)?.serve(server.reporter(), Some(ear), Hosts::named(&config.admin_hosts), keys.transpose()?)
 }
 

@@ -8,7 +8,6 @@ mod memory;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flashmob_core::device_model::DeviceModel;
@@ -125,9 +124,6 @@ pub struct NodeArgs {
     finding: finding::FindingArgs,
 }
 
-/// How long a node with keys waits at its start for the gateways at --join.
-const FIRST_ANNOUNCEMENT: Duration = Duration::from_secs(3);
-
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum EngineArg {
     Threads,
@@ -227,7 +223,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     let announcer = finding::start(args.finding, joins, &server)?;
     if let Some(announcer) = announcer.as_ref().filter(|_| server.extent().keys().is_some()) {
         // What the gateway tells there counts before anybody is let in.
-        announcer.await_first(FIRST_ANNOUNCEMENT);
+        announcer.await_first();
     }
     let told = android::tell_forbidden_calls(0);
     server.run()?;

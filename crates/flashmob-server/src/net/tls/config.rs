@@ -1,4 +1,4 @@
-//! One stack for both ends: TLS 1.3, X25519, Ed25519, and AES-GCM where the processor has it.
+//! One stack for all ends: TLS 1.3 (for NBD also 1.2), X25519, raw Ed25519 keys or certificates, and AES-GCM where the processor has it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -191,6 +191,8 @@ impl TlsEnd {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.max_early_data_size = 0;
+        // Of 1.2: a session's secrets are those of this handshake alone (RFC 7627).
+        config.require_ems = true;
         TlsEnd(Role::Server(Arc::new(config)))
     }
 

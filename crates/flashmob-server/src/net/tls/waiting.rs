@@ -42,7 +42,8 @@ impl WaitingTls {
     }
 
     fn prove(&mut self) -> io::Result<()> {
-        self.tcp.set_write_timeout(Some(PATIENCE))?;
+        let left = self.until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
+        self.tcp.set_write_timeout(Some(left.max(Duration::from_millis(1))))?;
         let mut received_bytes = 0;
         while self.connection.is_handshaking() {
             self.send()?;

@@ -20,7 +20,7 @@ pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {
         ));
     }
     if !search.with_keys.is_empty() {
-        let addrs: Vec<String> = search.with_keys.values().map(|(_, addr)| addr.to_string()).collect();
+        let addrs: Vec<String> = search.with_keys.values().map(ToString::to_string).collect();
         notes.push(format!(
             "{} node{} of clusters with keys announced: {}; only their gateways recognize them, and `flashmob join` adds nodes to such a cluster",
             addrs.len(),

@@ -16,7 +16,6 @@ use flashmob_server::discovery::hear::Ear;
 use flashmob_server::discovery::here::{NoMulticast, multicast};
 use flashmob_server::discovery::mdns::{Heard, Listener};
 use flashmob_server::discovery::{Announcement, DISCOVER_PORT, Notice};
-use flashmob_server::keys::Mark;
 use flashmob_server::net::Clock;
 
 /// Most queued events; senders block beyond it.
@@ -35,7 +34,7 @@ pub struct Search {
     /// The nodes found so far.
     pub found: FoundNodes,
     /// Nodes of clusters with keys, by their names in multicast DNS.
-    pub with_keys: BTreeMap<String, (Mark, SocketAddr)>,
+    pub with_keys: BTreeMap<String, SocketAddr>,
     /// Those whose addresses are in no network of this device.
     pub far: BTreeMap<String, Vec<SocketAddr>>,
     /// Why multicast DNS is not available here.
@@ -124,15 +123,17 @@ impl Search {
         match event {
             Event::Heard(Heard::Node(name, notice, addrs)) => {
                 self.heard_any = true;
+                self.far.remove(&name);
                 match *notice {
                     Notice::Open(about) => news.extend(self.found.heard(name, about, addrs)),
-                    Notice::Marked(mark) if self.with_keys.len() < FOUND_MAX => {
-                        self.with_keys.insert(name, (mark, addrs[0]));
+                    Notice::Marked(_) if self.with_keys.len() < FOUND_MAX => {
+                        self.with_keys.extend(addrs.first().map(|addr| (name, *addr)));
                     }
                     Notice::Marked(_) => {}
                 }
             }
             Event::Heard(Heard::Far(name, addrs)) => {
+                self.heard_any = true;
                 self.with_keys.remove(&name);
                 if self.far.len() < FOUND_MAX {
                     self.far.insert(name, addrs);

@@ -61,7 +61,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let terminal = stdout.is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let screen = Screen { out: &mut stdout.lock(), terminal, colour };
-    print(&args.admin.open()?, args.output, args.watch, screen, &mut |interval| {
+    print(&args.admin, args.output, args.watch, screen, &mut |interval| {
         std::thread::sleep(interval);
         true
     })
@@ -77,7 +77,7 @@ struct Screen<'a> {
 
 /// As [`run`]; `pause` returns whether to continue.
 fn print(
-    target: &Target,
+    admin: &AdminArgs,
     output: Output,
     watch: Option<Duration>,
     mut screen: Screen<'_>,
@@ -85,7 +85,7 @@ fn print(
 ) -> anyhow::Result<()> {
     let interval = watch.unwrap_or(WATCH_MIN);
     ensure_value!(interval >= WATCH_MIN, "--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
-    let mut text = state(target, output, screen.colour)?;
+    let mut text = state(admin, output, screen.colour)?;
     let mut first = true;
     loop {
         match screen.show(&text, watch, output, first) {
@@ -98,7 +98,7 @@ fn print(
             if !pause(interval) {
                 return Ok(());
             }
-            match state(target, output, screen.colour) {
+            match state(admin, output, screen.colour) {
                 Ok(next) => text = next,
                 // A program that reads JSON could not parse a line of text.
                 Err(e) if output == Output::Json => {
@@ -120,7 +120,9 @@ pub(in crate::commands) fn report(target: &Target) -> anyhow::Result<Report> {
     read(&fetch_status(target)?).with_context(|| format!("cannot read the status of {target}"))
 }
 
-fn state(target: &Target, output: Output, colour: bool) -> anyhow::Result<String> {
+fn state(admin: &AdminArgs, output: Output, colour: bool) -> anyhow::Result<String> {
+    // Each time: the keys may have been replaced.
+    let target = &admin.open()?;
     let body = fetch_status(target)?;
     let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;
     match output {

@@ -168,16 +168,16 @@ fn counting() -> Reporter {
     reporter
 }
 
-fn server() -> (AdminServer, Target) {
+fn server() -> (AdminServer, AdminArgs) {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let server = serve(any, counting()).unwrap();
-    let target = server.local_addr().to_string().parse().unwrap();
+    let target = AdminArgs::plain(&server.local_addr().to_string());
     (server, target)
 }
 
 /// The output of `rounds` rounds; before each but the first, `between` may change something.
 fn printed(
-    target: &Target,
+    target: &AdminArgs,
     output: Output,
     terminal: bool,
     rounds: usize,
@@ -235,9 +235,11 @@ fn watching_goes_on_while_the_process_is_away() {
 fn a_target_that_was_never_there_is_an_error() {
     let (server, target) = server();
     drop(server);
+    let address = target.open().unwrap();
     for rounds in [1, 3] {
         let error = printed(&target, Output::Text, true, rounds, |_| ()).unwrap_err();
-        let expected = format!("nothing listens on {target}; start the gateway or node with --admin {target}, or give");
+        let expected =
+            format!("nothing listens on {address}; start the gateway or node with --admin {address}, or give");
         assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
     }
     let error = run(&StatusArgs { admin: AdminArgs::plain("nowhere"), output: Output::Text, watch: None }).unwrap_err();
