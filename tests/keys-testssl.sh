@@ -28,9 +28,10 @@ fi
 timeout 900 testssl --quiet --color 0 --warnings off --add-ca "$DIR/alice/ca-cert.pem" --jsonfile "$DIR/found.json" "$place" >"$DIR/testssl.out" 2>&1 ||
     say "testssl ended with $?"
 check 'testssl looked at it' jq -e 'map(.id) | index("TLS1_3") and index("heartbleed") and index("LUCKY13")' "$DIR/found.json"
+# Its TLS 1.2 has no extended master secret, which the port requires (keys-nbd shows 1.2), so that its long lists of ciphers are refused, too.
 # "cipher_order" and its kind warn that its list has no cipher that the port takes.
-graver='[.[] | select(.severity | IN("LOW", "MEDIUM", "HIGH", "CRITICAL")) | select(.id | IN("cert_validityPeriod", "cert_revocation", "DNS_CAArecord") | not)]'
+graver='[.[] | select(.severity | IN("LOW", "MEDIUM", "HIGH", "CRITICAL")) | select(.id | IN("cert_validityPeriod", "cert_revocation", "DNS_CAArecord", "pre_128cipher") | not)]'
 jq -e "$graver == []" "$DIR/found.json" >/dev/null || { jq -c "$graver | .[] | [.severity, .id, .finding]" "$DIR/found.json" >&2; fail 'testssl found something'; }
 pass 'it found nothing but certificates of an own authority'
-check 'TLS 1.2 and 1.3 are spoken' jq -e '[.[] | select(.id == "TLS1_2" or .id == "TLS1_3") | .severity] == ["OK", "OK"]' "$DIR/found.json"
+check 'TLS 1.3 is spoken' jq -e '[.[] | select(.id == "TLS1_3") | .severity] == ["OK"]' "$DIR/found.json"
 check 'and nothing earlier' jq -e '[.[] | select(.id == "SSLv2" or .id == "SSLv3" or .id == "TLS1" or .id == "TLS1_1") | .severity | IN("OK", "INFO")] | all' "$DIR/found.json"
