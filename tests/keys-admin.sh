@@ -4,24 +4,11 @@
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/keys.sh"
+. "$TESTS/lib/two_hosts.sh"
 need_netns 'a gateway and its nodes on two hosts'
 need curl openssl jq python3
 
-NET=fa$$
-HOST=198.51.100
-GATEWAY=$HOST.1
-NODE=$HOST.2
-at_end 'for net in gateway node; do ip netns del "$NET-$net" 2>/dev/null; done'
-ip netns add "$NET-gateway"
-ip netns add "$NET-node"
-ip link add eth0 netns "$NET-gateway" type veth peer name eth0 netns "$NET-node"
-for net in gateway:$GATEWAY node:$NODE; do
-    ip netns exec "$NET-${net%:*}" sh -c "ip addr add ${net#*:}/24 dev eth0 && ip link set lo up && ip link set eth0 up"
-done
-GATEWAY_HOST=(ip netns exec "$NET-gateway")
-NODE_HOST=(ip netns exec "$NET-node")
-interface_up() { "${NODE_HOST[@]}" ip -br link show eth0 | grep -q 'UP '; }
-wait_for 20 'the interface' interface_up
+two_hosts fa
 
 cluster_keys
 # serve NODE PORT [OPTION...]

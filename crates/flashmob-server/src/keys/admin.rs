@@ -5,15 +5,16 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::certified::{CertifiedKeys, CertifiedPort};
-use super::clients::{AdminRight, token_digest};
+use super::clients::{AdminRight, Client, token_digest};
 use super::folder::{ADMIN_PURPOSE, Folder, FolderError};
 use super::grant::Grant;
 use super::key::{KeyError, PublicKey};
 use super::line::{Line, Turn};
+use super::lock;
 use super::node::NodeKeys;
 use super::node_credentials::NodeCredentials;
 use crate::net::tls::{Proven, TlsEnd};
@@ -129,8 +130,7 @@ impl AdminKeys {
             (Proven::Certificate(certificate), _) => {
                 let mut certified = lock(&self.certified);
                 certified.refresh();
-                let client = certified.client(certificate);
-                client.and_then(|who| Some(Who::Known(who.admin?, who.name))).unwrap_or(Who::Anybody)
+                known(certified.client(certificate))
             }
             _ => Who::Anybody,
         })
@@ -140,10 +140,7 @@ impl AdminKeys {
     #[must_use]
     pub fn bearer(&self, token: &str) -> Who {
         match &self.of {
-            Of::Gateway(..) => {
-                let client = lock(&self.certified).client_with(token);
-                client.and_then(|who| Some(Who::Known(who.admin?, who.name))).unwrap_or(Who::Anybody)
-            }
+            Of::Gateway(..) => known(lock(&self.certified).client_with(token)),
             Of::Node(digest) if token_digest(token) == Some(*digest) => {
                 Who::Known(AdminRight::All, "the node's token".to_string())
             }
@@ -152,14 +149,13 @@ impl AdminKeys {
     }
 }
 
+fn known(client: Option<Client>) -> Who {
+    client.and_then(|who| Some(Who::Known(who.admin?, who.name))).unwrap_or(Who::Anybody)
+}
+
 fn check_latest(folder: &Folder, latest: &AtomicU64, granted: &Grant) -> Result<(), FolderError> {
     if granted.generation < latest.fetch_max(granted.generation, Ordering::Relaxed) {
         return Err(FolderError::NotLater(folder.path("gateway.grant")));
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What it guards is consistent even after a panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

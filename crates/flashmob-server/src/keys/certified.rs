@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::authority::{Authority, Issued};
 use super::clients::{Client, Clients, fingerprint};
+use super::lock;
 use crate::net::tls::{AskedCertificates, CertifiedIdentity, TlsEnd, Versions};
 
 /// Addresses in a certificate besides those where the port listens: the last ones to which clients connected.
@@ -154,11 +155,6 @@ fn certify(
     let identity = CertifiedIdentity { certificate: der, pkcs8: &key_der };
     let versions = if port == CertifiedPort::Nbd { Versions::WithEarlier } else { Versions::Latest };
     TlsEnd::certified_server(identity, asked, versions).map_err(io::Error::other)
-}
-
-fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
-    // It is consistent even after a panic.
-    clients.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

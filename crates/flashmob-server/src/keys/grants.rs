@@ -1,10 +1,11 @@
 //! Grants that a node hears of beside its links, as at the gateway's administrative port: one that was away learns there which keys are void, before a
 //! stolen one is let in.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::grant::Grant;
 use super::key::PublicKey;
+use super::lock;
 use crate::net::Wake;
 
 /// The grant that a gateway uses now, for those who tell nodes of it: not one that is on the disk and not used yet, which would void the one in use.
@@ -14,13 +15,13 @@ pub struct GrantInUse(Arc<Mutex<Vec<u8>>>);
 impl GrantInUse {
     /// It is this one from now on.
     pub fn set(&self, grant: &[u8]) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = grant.to_vec();
+        *lock(&self.0) = grant.to_vec();
     }
 
     /// As bytes; none if there are no keys.
     #[must_use]
     pub fn get(&self) -> Option<Vec<u8>> {
-        let grant = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let grant = lock(&self.0);
         (!grant.is_empty()).then(|| grant.clone())
     }
 }
@@ -43,7 +44,7 @@ impl Grants {
     /// Takes a grant from anybody. The cluster's signature says that it is one; others are ignored.
     pub fn offer(&self, bytes: &[u8]) {
         let Ok(grant) = Grant::parse(bytes) else { return };
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = lock(&self.latest);
         if grant.cluster == self.cluster && latest.is_none_or(|known| known.generation < grant.generation) {
             *latest = Some(grant);
             self.wake.wake();
@@ -53,7 +54,7 @@ impl Grants {
     /// The latest since the last call.
     #[must_use]
     pub fn take(&self) -> Option<Grant> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.latest).take()
     }
 }
 

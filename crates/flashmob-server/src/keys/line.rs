@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::doorman::Doorman;
+use super::lock;
 
 /// How soon one whose turn is after another's asks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -37,7 +38,7 @@ pub struct Turn<'a> {
 
 impl Line {
     pub fn join(&self, from: IpAddr) -> Turn<'_> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let number = state.next;
         state.next += 1;
         state.waiting.insert(number, Waiting { from, until: None });
@@ -45,12 +46,7 @@ impl Line {
     }
 
     pub fn let_in(&self, from: IpAddr) {
-        self.lock().doorman.let_in(Some(from));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // It is consistent even after a panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).doorman.let_in(Some(from));
     }
 }
 
@@ -62,7 +58,7 @@ impl Turn<'_> {
     }
 
     fn wait_at(&self, now: Instant) -> Option<Duration> {
-        let mut state = self.line.lock();
+        let mut state = lock(&self.line.0);
         let from = state.waiting.get(&self.number)?.from;
         let turn = state.doorman.turn_of(Some(from));
         let is_first = |other: &Waiting| {
@@ -81,7 +77,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.line.lock().waiting.remove(&self.number);
+        lock(&self.line.0).waiting.remove(&self.number);
     }
 }
 

@@ -25,6 +25,8 @@ pub mod node;
 pub mod node_credentials;
 pub mod pins;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use admin::AdminKeys;
 pub use certified::{CertifiedKeys, CertifiedPort};
 pub use clients::{AdminRight, Client, Clients};
@@ -40,3 +42,8 @@ pub use mark::Mark;
 pub use node::NodeKeys;
 pub use node_credentials::NodeCredentials;
 pub use pins::Pins;
+
+/// Locks what is consistent even after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -72,7 +72,7 @@ impl Caller {
         // Now: its rights may have changed since the handshake.
         let who = keys.who(proven).map_err(|error| {
             log::debug!("administration: {error}");
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The keys of the cluster cannot be read; see the log.\n")
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The keys of the cluster cannot be read.\n")
         })?;
         let token = request.headers().get(AUTHORIZATION).and_then(token_of);
         let who = match (who, token) {
