@@ -40,6 +40,7 @@ use super::Reporter;
 use crate::discovery::hear::Ear;
 use crate::keys::AdminKeys;
 use crate::keys::folder::ADMIN_PURPOSE;
+use crate::net::ListenAddr;
 use crate::net::tls::{HANDSHAKE_RECORD, accept};
 
 /// Connections served at once. Enough for a few scrapers and a few people, and little memory.
@@ -102,7 +103,7 @@ pub fn serve_on(
 ) -> io::Result<AdminServer> {
     let timeouts = Timeouts { head: HEAD_TIMEOUT, silence: SILENCE, connection: CONNECTION_TIMEOUT };
     let local_addr = listener.local_addr()?;
-    let is_open = keys.is_none() && reporter.is_some() && !local_addr.ip().is_loopback();
+    let is_open = keys.is_none() && reporter.is_some() && ListenAddr::Tcp(local_addr).is_for_others();
     let warning = is_open.then(|| insecure(local_addr));
     if let Some(warning) = &warning {
         log::warn!("{warning}");

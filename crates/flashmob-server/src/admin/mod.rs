@@ -12,6 +12,7 @@ use anyhow::Context;
 use self::http::Hosts;
 use crate::discovery::hear::Ear;
 use crate::keys::AdminKeys;
+use crate::net::ListenAddr;
 use crate::status::Reporter;
 
 /// The address of the administrative side, taken. Clients can connect and wait until it is served.
@@ -34,6 +35,12 @@ impl Bound {
         self.addr.ip()
     }
 
+    /// Whether other machines may reach it.
+    #[must_use]
+    pub fn is_for_others(&self) -> bool {
+        ListenAddr::Tcp(self.addr).is_for_others()
+    }
+
     /// Serves reports over HTTP to requests for these hosts, accepts announcements if there is an ear for them, and logs the address.
     pub fn serve(
         self,
@@ -43,7 +50,7 @@ impl Bound {
         keys: Option<AdminKeys>,
     ) -> anyhow::Result<http::AdminServer> {
         // Where others can reach it, plain HTTP is of no use.
-        let scheme = if keys.is_some() && !self.addr.ip().is_loopback() { "https" } else { "http" };
+        let scheme = if keys.is_some() && self.is_for_others() { "https" } else { "http" };
         let server = http::serve_on(self.listener, Some(reporter), ear, hosts, keys);
         let server = server.with_context(|| cannot_serve(self.addr))?;
         log::info!("admin on {scheme}://{}/", server.local_addr());

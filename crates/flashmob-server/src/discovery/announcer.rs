@@ -32,7 +32,7 @@ const MDNS_EVERY: Duration = JOIN_EVERY;
 const MDNS_EVERY_FREE: Duration = LOOK_EVERY;
 
 /// How long [`Announcer::await_first`] waits for targets that do not answer, and how often they are tried meanwhile.
-pub const FIRST_WITHIN: Duration = Duration::from_secs(3);
+const FIRST_WITHIN: Duration = Duration::from_secs(3);
 const FIRST_AGAIN: Duration = Duration::from_millis(250);
 
 /// An address to announce: `ADDR` or `ADDR:PORT`.
@@ -150,7 +150,7 @@ impl Announcer {
         std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || run(stopped))
     }
 
-    /// Waits until each target was told once, and no longer than [`FIRST_WITHIN`].
+    /// Waits until each target was told once, and no longer than 3 s.
     pub fn await_first(&self) {
         let until = Instant::now() + FIRST_WITHIN;
         for _ in 0..self.targets {

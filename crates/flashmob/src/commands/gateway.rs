@@ -71,10 +71,11 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         args.config.display(),
         beside.file_name().unwrap_or_default().to_string_lossy()
     );
-    let is_open = |listen: &&Listen| matches!(listen, Listen::Tcp(addr) if ListenAddr::Tcp(*addr).is_for_others());
+    let is_refused =
+        |addr: &SocketAddr| config.keys.is_none() && !args.insecure && ListenAddr::Tcp(*addr).is_for_others();
     let admin = args.admin.or(config.admin);
     if let Some(Listen::Tcp(addr)) =
-        config.listen.iter().filter(|_| config.keys.is_none() && !args.insecure).find(is_open)
+        config.listen.iter().find(|listen| matches!(listen, Listen::Tcp(addr) if is_refused(addr)))
     {
         bail_value!(
             "without keys anyone who can reach {addr} could read and write every volume: give the cluster keys (flashmob key init {}), or use a network \
@@ -82,7 +83,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             args.config.display()
         );
     }
-    if let Some(addr) = admin.filter(|addr| config.keys.is_none() && !args.insecure && !addr.ip().is_loopback()) {
+    if let Some(addr) = admin.filter(is_refused) {
         bail_value!(
             "without keys anyone who can reach {addr} could read the status of all nodes, and replace extents: give the cluster keys (flashmob key init {}), \
              or use a network that you trust and --insecure",

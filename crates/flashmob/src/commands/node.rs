@@ -169,13 +169,14 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     let joins = args.finding.joins()?;
     let sidecar = sidecar_path(&store.path, args.state_dir.as_deref());
     let has_keys = enroll.is_some() || args.cluster.is_some() || names_cluster(&sidecar);
+    let is_refused = |addr: &SocketAddr| !has_keys && !args.insecure && ListenAddr::Tcp(*addr).is_for_others();
     ensure_value!(
-        has_keys || args.insecure || !ListenAddr::Tcp(args.listen).is_for_others(),
+        !is_refused(&args.listen),
         "without keys anyone who can reach {} could read and write the whole extent: enroll this node in a cluster with keys (--enroll, with \
          `flashmob join` at the gateway), or use a network that you trust and --insecure",
         args.listen
     );
-    if let Some(addr) = args.admin.filter(|addr| !has_keys && !args.insecure && !addr.ip().is_loopback()) {
+    if let Some(addr) = args.admin.filter(is_refused) {
         bail_value!(
             "without keys anyone who can reach {addr} could read the status of this node: enroll it in a cluster with keys (--enroll), or use a network \
              that you trust and --insecure"
@@ -236,7 +237,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
 /// Serves the administrative port; with keys, to others inside TLS to who has the node's token.
 fn serve_admin(bound: admin::Bound, names: &[String], server: &NodeServer) -> anyhow::Result<AdminServer> {
     let mut keys = None;
-    if let Some(own) = server.extent().keys().filter(|_| !bound.ip().is_loopback()) {
+    if let Some(own) = server.extent().keys().filter(|_| bound.is_for_others()) {
         let credentials = NodeCredentials::at(server.extent().identity().admin_path());
         log::info!(
             "for the admin port others need ca-cert.pem and token of {}: flashmob status https://HOST:PORT --credentials DIR",
