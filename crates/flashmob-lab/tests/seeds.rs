@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 15] {
+fn faults_of_copies() -> [Fault; 16] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -36,6 +36,7 @@ fn faults_of_copies() -> [Fault; 15] {
         Fault::Scrub,
         Fault::LoseMap(time),
         Fault::OldMap(time, time),
+        Fault::StolenKey(time),
     ]
 }
 

@@ -38,7 +38,7 @@ pub use image::{MapImage, Marks, Member, Place};
 pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
 pub use placement::PlacementError;
 pub use record::Record;
-pub use recover::{Found, RecoverError, Recovered, mirror_state, recover};
+pub use recover::{Found, RecoverError, Recovered, Terms, mirror_state, recover};
 pub use tally::MapCounts;
 
 use crate::units::MIB;

@@ -3,8 +3,9 @@
 //! The latest mirror has every decision that a copy lacks something ([`crate::gateway`] waits for that), but may lack the last ones that a
 //! chunk is open, or that a copy is current again. So all chunks are taken for open: the gateway compares their copies when it starts.
 
-use super::{MapError, MapImage, Marks, Record, is_unknown_extent, replay};
+use super::{MapError, MapImage, Marks, Record, ReplayError, is_unknown_extent, replay};
 use crate::planted::{self, Bug};
+use crate::wire::generation::{first_of, generation_of};
 use crate::wire::hello::Charge;
 use crate::wire::mirror::MirrorState;
 
@@ -34,16 +35,31 @@ pub struct Found<'a> {
     pub mirror: &'a [u8],
 }
 
+/// What a map is recovered with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms<'a> {
+    /// Larger each time: it keeps the numbers of one recovery from being those of another, of which no node may have heard. Milliseconds
+    /// since 1970.
+    pub moment: u64,
+    /// The generation of the gateway's key, 0 without keys. The numbers are of this one at least: later than any with which a gateway of an earlier
+    /// one took charge.
+    pub generation: u64,
+    /// A map's file, in the place of the latest mirror: who used a stolen key may have written the mirrors.
+    pub map: Option<&'a [u8]>,
+}
+
 /// A recovered map, and what is not known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     /// The map, with all chunks open. It has not the epoch of a start of a gateway.
     pub image: MapImage,
-    /// Which of the nodes that were found has the mirror that it comes from.
-    pub from: usize,
-    /// The epoch and the version of that mirror.
+    /// Which of the nodes that were found has the mirror that it comes from; `None` if it comes from [`Terms::map`].
+    pub from: Option<usize>,
+    /// The epoch and the version that it was recovered from.
     pub of: (u64, u64),
-    /// The same of each node's mirror; `None` if it shows no map.
+    /// The generation of keys without which no node takes the map.
+    pub generation: u64,
+    /// Epoch and version of each node's mirror; `None` if it shows no map, or more than the gateway in charge may have decided.
     pub mirrors: Vec<Option<(u64, u64)>>,
     /// Which of them have what the map lacks: a gateway was started with an older state of the map. What that one acknowledged, or the other, is
     /// not known.
@@ -74,15 +90,18 @@ pub enum RecoverError {
         "two nodes have the extent {0:032x}; one of them is a copy of the other: configure the one that was in use"
     )]
     Twice(u128),
+    /// The given map cannot be read.
+    #[error("the given map cannot be read: {0}")]
+    Given(#[from] ReplayError),
     /// The mirror's map takes no more changes.
     #[error(transparent)]
     Map(#[from] MapError),
 }
 
-/// Recovers a map. `moment` is larger each time: milliseconds since 1970. It keeps the numbers of one recovery from being those of another, of
-/// which no node may have heard. The longest part of it is one look at each chunk.
-pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverError> {
-    let images: Vec<Option<MapImage>> = found.iter().map(|node| Some(replay(node.mirror).ok()?.image)).collect();
+/// Recovers a map. The longest part of it is one look at each chunk.
+pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, RecoverError> {
+    let images: Vec<Option<MapImage>> = found.iter().map(mirrored).collect();
+    let given = terms.map.map(|map| Ok::<_, RecoverError>(replay(map)?.image)).transpose()?;
     let number = |image: &MapImage| (image.epoch(), image.version());
     for (at, node) in found.iter().enumerate() {
         if found[..at].iter().any(|other| other.extent_id == node.extent_id) {
@@ -90,9 +109,9 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
         }
     }
     let mut there = images.iter().enumerate().filter_map(|(at, image)| Some((at, image.as_ref()?)));
-    let first = there.clone().next().ok_or(RecoverError::NoMirror)?;
-    if let Some((_, other)) = there.clone().find(|(_, image)| image.map_id() != first.1.map_id()) {
-        let [a, b] = [first.1.map_id(), other.map_id()].map(u128::from_be_bytes);
+    let first = given.as_ref().or(there.clone().next().map(|(_, image)| image)).ok_or(RecoverError::NoMirror)?;
+    if let Some((_, other)) = there.clone().find(|(_, image)| image.map_id() != first.map_id()) {
+        let [a, b] = [first.map_id(), other.map_id()].map(u128::from_be_bytes);
         return Err(RecoverError::OtherMap(a, b));
     }
     let latest = if planted::is(Bug::FirstMirrorRecovered) {
@@ -101,18 +120,24 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
         // Not the one of the latest start: that may have been one with an older state of the map. Of equal ones the first.
         there.max_by_key(|(at, image)| (image.decisions(), number(image), std::cmp::Reverse(*at)))
     };
-    let (from, image) = latest.ok_or(RecoverError::NoMirror)?;
+    let (from, image) = match &given {
+        Some(image) => (None, image),
+        None => latest.map(|(at, image)| (Some(at), image)).ok_or(RecoverError::NoMirror)?,
+    };
     let (of, mut image) = (number(image), image.clone());
     let map_id = image.map_id();
     let charges = || found.iter().filter_map(|node| node.charge).filter(|charge| charge.map_id == map_id);
     let latest = |of: fn(&Charge) -> u64, known| charges().map(|charge| of(&charge)).max().unwrap_or(0).max(known);
-    let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(moment);
-    let epoch = later(latest(|charge| charge.epoch, image.epoch())).ok_or(MapError::Version)?;
+    let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(terms.moment);
+    let floor = first_of(terms.generation).ok_or(MapError::Version)?;
+    let epoch = later(latest(|charge| charge.epoch, image.epoch()).max(floor)).ok_or(MapError::Version)?;
     open_all(&mut image)?;
     let history = image.history();
     // Larger by more than the epoch, so that it counts for more decisions than mirrors that were not found, and than earlier recoveries.
-    let version = later(latest(|charge| charge.version, image.version)).and_then(later);
-    image.recovered(epoch, version.ok_or(MapError::Version)?)?;
+    let at_least = epoch.checked_add(floor).ok_or(MapError::Version)?;
+    let version = later(latest(|charge| charge.version, image.version)).and_then(later).ok_or(MapError::Version)?;
+    let version = version.max(later(at_least).ok_or(MapError::Version)?);
+    image.recovered(epoch, version)?;
     let (mut missing, mut without_mirror) = (Vec::new(), Vec::new());
     for (number, member) in (0u16..).zip(image.members()) {
         match found.iter().position(|node| node.extent_id == member.extent_id) {
@@ -140,12 +165,20 @@ pub fn recover(found: &[Found<'_>], moment: u64) -> Result<Recovered, RecoverErr
         image,
         from,
         of,
+        generation: generation_of(epoch, version),
         mirrors,
         missing,
         without_mirror,
         without_copy,
         with_fewer,
     })
+}
+
+/// The map that a node's mirror shows.
+fn mirrored(node: &Found<'_>) -> Option<MapImage> {
+    let replayed = replay(node.mirror).ok()?;
+    let state = state_of(&replayed.image, replayed.valid_bytes);
+    node.charge.is_none_or(|charge| state.fits(&charge)).then_some(replayed.image)
 }
 
 /// Takes all chunks for open.

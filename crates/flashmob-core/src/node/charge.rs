@@ -64,6 +64,21 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     Ok(())
 }
 
+/// Checks the numbers of a hello's charge against the generation of the key with which the gateway was let in.
+///
+/// Without that, who had stolen a key once could keep all others out for ever, with the largest numbers that there are.
+pub fn check_generation(admitted: u64, offered: Option<&Charge>) -> Result<(), (RefuseReason, String)> {
+    let Some(needed) = offered.map(Charge::generation).filter(|needed| *needed > admitted) else { return Ok(()) };
+    if planted::is(Bug::GenerationUnchecked) {
+        return Ok(());
+    }
+    let text = format!(
+        "this gateway's map has numbers of generation {needed} of the keys, and its key is of generation {admitted}; give it a later \
+         key, or the map that belongs to this one"
+    );
+    Err((RefuseReason::Identity, text))
+}
+
 /// Checks the charge of a hello against the mirror that the extent keeps: the map's identity, and how much of it.
 ///
 /// A mirror gets only what is durable in the map, so the map of a later start has all decisions of the mirror, unless it is an older state of the
@@ -166,6 +181,24 @@ mod tests {
         }
         let (reason, text) = check_charge(Some(&KNOWN), None).expect_err("refused");
         assert!(reason == RefuseReason::Identity && text.contains("volume with copies") && text.contains("--forget"));
+    }
+
+    #[test]
+    fn numbers_need_a_key_of_their_generation() {
+        let first = |generation| crate::wire::generation::first_of(generation).expect("a generation");
+        let checked = |admitted, epoch, version| check_generation(admitted, Some(&Charge { epoch, version, ..KNOWN }));
+        for generation in [0, 1, 5] {
+            let next = first(generation + 1);
+            assert_eq!(checked(generation, next - 1, 2 * (next - 1)), Ok(()));
+            for (epoch, version) in [(next, next), (next - 1, 2 * next), (1, next + 1)] {
+                let (reason, text) = checked(generation, epoch, version).expect_err("refused");
+                let expected =
+                    format!("generation {} of the keys, and its key is of generation {generation}", generation + 1);
+                assert!(reason == RefuseReason::Identity && text.contains(&expected), "{text}");
+                assert_eq!(checked(generation + 1, epoch, version), Ok(()));
+            }
+        }
+        assert_eq!(check_generation(0, None), Ok(()), "a volume without copies");
     }
 
     #[test]

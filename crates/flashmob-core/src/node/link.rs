@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::charge::{check_charge, check_mirror, remembered, takes_over};
+use super::charge::{check_charge, check_generation, check_mirror, remembered, takes_over};
 use super::mirror::LinkMirror;
 use super::reply::Done;
 use super::told::Told;
@@ -53,6 +53,8 @@ pub(super) struct NodeLink {
     pub rx: RxBuf,
     pub out: OutQueue,
     pub state: LinkState,
+    /// The generation of the key with which the other end was let in; 0 without keys.
+    pub generation: u64,
     /// The other end, after its hello.
     pub peer: Option<Peer>,
     /// Answers that gather for the next frame.
@@ -165,7 +167,7 @@ impl Node {
         let received = host.now();
         // Before the hello's own charge is accepted.
         let remembered = hello.charge.and_then(|_| remembered(hello.seen, &host.accepted()));
-        if let Err((reason, text)) = self.check_hello(&hello, host) {
+        if let Err((reason, text)) = self.check_hello(id, &hello, host) {
             return self.refuse_link(id, reason, &text);
         }
         let peer = Peer::of(&hello);
@@ -191,12 +193,13 @@ impl Node {
         self.settle_fences();
     }
 
-    fn check_hello(&mut self, hello: &Hello, host: &mut impl Host) -> Result<(), (RefuseReason, String)> {
+    fn check_hello(&mut self, id: LinkId, hello: &Hello, host: &mut impl Host) -> Result<(), (RefuseReason, String)> {
         if self.draining {
             return Err((RefuseReason::ShuttingDown, "the node is shutting down".to_string()));
         }
         // Before anything is changed, and before a limit hides it: a gateway that is not in charge learns that.
-        let remembered = host.charge();
+        let (remembered, admitted) = (host.charge(), self.links.get(id.0).map_or(0, |link| link.generation));
+        check_generation(admitted, hello.charge.as_ref())?;
         check_charge(remembered.as_ref(), hello.charge.as_ref())?;
         check_mirror(self.mirror.as_ref(), hello.charge.as_ref())?;
         let peer = Peer::of(hello);

@@ -6,7 +6,7 @@
 use super::Node;
 use super::link::{LinkId, LinkState};
 use crate::wire::frame::WireError;
-use crate::wire::hello::Hello;
+use crate::wire::hello::{Charge, Hello};
 use crate::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
 
 /// A link with more bytes than this to write is not asked for more of a mirror.
@@ -59,8 +59,8 @@ pub enum MirrorDone {
 /// What a link does with the mirror.
 #[derive(Debug, Default)]
 pub(super) struct LinkMirror {
-    /// The map that its gateway keeps here; `None` if it keeps none.
-    map_id: Option<[u8; 16]>,
+    /// The charge of its gateway, whose map it keeps here; `None` if it keeps none.
+    charge: Option<Charge>,
     /// The shell has an operation of it.
     pub is_busy: bool,
     /// That makes a new mirror.
@@ -71,7 +71,7 @@ impl LinkMirror {
     /// That of a welcomed link.
     pub fn of(hello: &Hello, keeps_mirror: bool) -> LinkMirror {
         let is_wanted = keeps_mirror && hello.keeps_mirror;
-        LinkMirror { map_id: hello.charge.filter(|_| is_wanted).map(|charge| charge.map_id), ..LinkMirror::default() }
+        LinkMirror { charge: hello.charge.filter(|_| is_wanted), ..LinkMirror::default() }
     }
 
     /// Whether a welcome has to wait for its operation. What a link appends late is written over by what comes behind the welcome; a new mirror
@@ -82,15 +82,16 @@ impl LinkMirror {
 }
 
 impl Node {
-    /// Sets what the extent's mirror was found to have: the map's identity, and how much of it.
-    pub fn set_mirror(&mut self, mirror: Option<([u8; 16], MirrorState)>) {
-        self.mirror = mirror;
+    /// Sets what the extent's mirror was found to have: the map's identity, and how much of it. `charge` is the one that the extent remembers. A
+    /// mirror that claims more than a gateway with it may have decided is none.
+    pub fn set_mirror(&mut self, mirror: Option<([u8; 16], MirrorState)>, charge: Option<&Charge>) {
+        self.mirror = mirror.filter(|(_, state)| charge.is_none_or(|charge| state.fits(charge)));
     }
 
     /// What a welcome tells of the mirror.
     pub(super) fn told_mirror(&self, id: LinkId) -> Option<MirrorState> {
-        let map_id = self.links.get(id.0)?.mirror.map_id?;
-        Some(self.mirror.filter(|(of, _)| *of == map_id).map(|(_, state)| state).unwrap_or_default())
+        let charge = self.links.get(id.0)?.mirror.charge?;
+        Some(self.mirror.filter(|(of, _)| *of == charge.map_id).map(|(_, state)| state).unwrap_or_default())
     }
 
     /// Operations on the mirror, in this order.
@@ -103,8 +104,11 @@ impl Node {
     pub(super) fn accept_mirror(&mut self, id: LinkId, meta: &[u8], payload: &[u8]) -> Result<(), WireError> {
         let put = PutMirror::decode(meta, payload.len())?;
         let Some(link) = self.links.get_mut(id.0) else { return Ok(()) };
-        if link.mirror.map_id.is_none() || link.mirror.is_busy {
+        let Some(charge) = link.mirror.charge.filter(|_| !link.mirror.is_busy) else {
             return Err(WireError::Malformed("order of bytes for the mirror"));
+        };
+        if !put.state.fits(&charge) {
+            return Err(WireError::Malformed("mirror of a later generation than the gateway's charge"));
         }
         (link.mirror.is_busy, link.mirror.is_new) = (true, put.is_new);
         self.mirror_ops.push(MirrorOp::Put { link: id, put, bytes: payload.to_vec() });
@@ -133,7 +137,7 @@ impl Node {
                 if !is_kept {
                     self.mirror = None;
                 } else if !put.is_new || put.is_last {
-                    self.mirror = link.mirror.map_id.map(|map_id| (map_id, put.state));
+                    self.mirror = link.mirror.charge.map(|charge| (charge.map_id, put.state));
                 }
                 if matches!(link.state, LinkState::Ready) {
                     link.out.append(|out| MirrorPut { state: put.state, is_kept }.encode(out));

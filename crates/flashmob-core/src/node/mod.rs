@@ -296,6 +296,13 @@ impl Node {
         id
     }
 
+    /// The peer was let in with a key of this generation. Without this call it is 0, as of those without keys.
+    pub fn link_admitted(&mut self, id: LinkId, generation: u64) {
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.generation = generation;
+        }
+    }
+
     /// Divides the drained segments to keep among the links: reuse makes large frames cheaper.
     fn share_spares(&mut self) {
         let each = (LINK_SPARES_BYTES / self.links.len().max(1)).max(LINK_SPARES_BYTES_MIN);

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod condition;
 pub mod digest;
 pub mod frame;
+pub mod generation;
 pub mod hello;
 pub mod map;
 pub mod mirror;

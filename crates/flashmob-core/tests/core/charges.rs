@@ -5,6 +5,7 @@ use flashmob_core::node::{LinkId, NodeConfig};
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::frame::FrameKind;
+use flashmob_core::wire::generation::first_of;
 use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Refuse, RefuseReason, Welcome};
 use proptest::prelude::*;
 
@@ -46,6 +47,25 @@ fn refused(bed: &mut NodeBed, hello: &Hello) -> Option<(RefuseReason, String)> {
     }
     let refuse = Refuse::decode(&frames[0].meta).unwrap();
     Some((refuse.reason, refuse.text))
+}
+
+#[test]
+fn numbers_of_a_generation_need_a_link_that_was_admitted_with_its_key() {
+    let border = first_of(3).unwrap();
+    let mut bed = bed(&start(1, 4));
+    let admitted = |bed: &mut NodeBed, generation, epoch| {
+        let link = bed.node.link_opened();
+        bed.node.link_admitted(link, generation);
+        bed.receive(link, &bytes_of(|out| start(epoch as u8, epoch).encode(out)));
+        bed.sent(link)[0].kind
+    };
+    assert_eq!(admitted(&mut bed, 2, border), FrameKind::Refuse);
+    assert_eq!(refused(&mut bed, &start(2, border - 1)).map(|(reason, _)| reason), Some(RefuseReason::Identity));
+    assert_eq!(bed.charge, start(1, 4).charge, "nothing is remembered");
+    // The largest that the earlier key may have keeps the later one out of nothing.
+    assert_eq!(admitted(&mut bed, 2, border - 1), FrameKind::Welcome);
+    assert_eq!(admitted(&mut bed, 3, border), FrameKind::Welcome);
+    assert_eq!(admitted(&mut bed, 3, border - 1), FrameKind::Refuse);
 }
 
 #[test]

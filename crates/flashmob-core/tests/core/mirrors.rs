@@ -6,13 +6,14 @@ use crate::testing::{
     GatewayBed, NodeBed, Reads, bytes_of, frames, gateway_config, hello, node_config, volume, welcome,
 };
 use flashmob_core::copies::{
-    Found, MapImage, Member, Record, RecoverError, Recovered, encode_snapshot, mirror_state, recover,
+    Found, MapImage, Member, Record, RecoverError, Recovered, Terms, encode_snapshot, mirror_state, recover,
 };
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, LinkPhase, ReplaceError, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
-use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig};
+use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig, check_charge};
 use flashmob_core::op::Op;
 use flashmob_core::wire::frame::FrameKind;
+use flashmob_core::wire::generation::{GENERATION_MAX, first_of, generation_of};
 use flashmob_core::wire::hello::{Charge, Hello, Welcome};
 use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
 
@@ -261,6 +262,29 @@ fn a_node_hands_its_mirror_to_the_shell_one_operation_at_a_time() {
 }
 
 #[test]
+fn a_mirror_that_claims_more_than_its_gateway_may_decide_is_none() {
+    let config = NodeConfig { keeps_mirror: true, ..node_config(1 << 20) };
+    let charge = Charge { map_id: [9; 16], epoch: 4, nonce: 5, version: 6 };
+    let greeting = Hello { keeps_mirror: true, charge: Some(charge), ..hello() };
+    let border = first_of(1).unwrap();
+    for (epoch, version, is_taken) in [(border - 1, border - 1, true), (border, border, false), (4, border + 4, false)]
+    {
+        let state = MirrorState { epoch, nonce: 5, version, len_bytes: 3 };
+        let mut bed = NodeBed::greeted(config.clone(), Reads::Hit, &greeting);
+        let put = PutMirror { offset_bytes: 0, is_new: true, is_last: true, is_durable: true, state };
+        bed.receive(bed.link, &bytes_of(|out| put.encode(out, b"map")));
+        assert_eq!(bed.node.mirror_ops().len(), usize::from(is_taken));
+        assert_eq!(bed.closed().is_some_and(|reason| reason.contains("of a later generation")), !is_taken);
+        // Its bytes are found when the node starts again.
+        let mut bed = NodeBed::greeted(config.clone(), Reads::Hit, &greeting);
+        bed.node.set_mirror(Some(([9; 16], state)), Some(&charge));
+        let again = bed.open_link(&Hello { attempt: 2, ..greeting.clone() });
+        let welcome = Welcome::decode(&bed.sent(again)[0].meta).unwrap();
+        assert_eq!(welcome.mirror, Some(if is_taken { state } else { MirrorState::default() }));
+    }
+}
+
+#[test]
 fn a_mirror_is_recalled_in_the_place_of_a_hello() {
     let config = NodeConfig { keeps_mirror: true, ..node_config(1 << 20) };
     let mut bed = NodeBed::new(config, Reads::Hit);
@@ -299,8 +323,8 @@ fn the_latest_mirror_is_recovered_with_all_chunks_open() {
     };
     let leaked = |bytes: &Vec<u8>| -> &'static [u8] { Vec::leak(bytes.clone()) };
     let (old, new) = (leaked(&older[0]), leaked(&bed.mirrors[1]));
-    let recovered = recover(&found([old, new, &[]]), 1000).unwrap();
-    assert_eq!((recovered.from, recovered.of), (1, (latest.epoch, latest.version)));
+    let recovered = recover(&found([old, new, &[]]), &at(1000)).unwrap();
+    assert_eq!((recovered.from, recovered.of), (Some(1), (latest.epoch, latest.version)));
     assert_eq!(recovered.mirrors[2], None);
     let image = &recovered.image;
     assert!((0..image.chunks()).all(|chunk| image.marks(chunk).is_open));
@@ -309,12 +333,17 @@ fn the_latest_mirror_is_recovered_with_all_chunks_open() {
     assert!(decisions > (latest.version + 5 - 3) + (1 << 19), "nodes refuse a map that has fewer than their mirror");
     assert_eq!((recovered.missing, recovered.without_copy, recovered.with_fewer), (vec![], vec![], 0));
     // Without a node its chunks have fewer copies; without two some have none.
-    let one = recover(&found([old, new, &[]])[..2], 1).unwrap();
+    let one = recover(&found([old, new, &[]])[..2], &at(1)).unwrap();
     assert_eq!((one.missing, one.without_copy), (vec![2], vec![]));
     assert!(one.with_fewer > 0);
-    let two = recover(&found([old, new, &[]])[1..2], 1).unwrap();
+    let two = recover(&found([old, new, &[]])[1..2], &at(1)).unwrap();
     assert_eq!(two.missing, [0, 2]);
     assert!(!two.without_copy.is_empty());
+}
+
+/// Recovered at that moment, without keys.
+fn at(moment: u64) -> Terms<'static> {
+    Terms { moment, ..Terms::default() }
 }
 
 #[test]
@@ -366,13 +395,16 @@ fn what_an_older_map_has_decided_is_not_recovered() {
         assert!(recovered.branches.iter().all(|&at| recovered.mirrors[at].is_some()));
         recovered.branches.clone()
     };
-    let recovered = recover(&[of(1, branch), of(2, latest), of(3, branch)], 1000).unwrap();
-    assert_eq!((recovered.from, recovered.of, branched(&recovered)), (1, (4, map_of(4, 30).version()), vec![0, 2]));
+    let recovered = recover(&[of(1, branch), of(2, latest), of(3, branch)], &at(1000)).unwrap();
+    assert_eq!(
+        (recovered.from, recovered.of, branched(&recovered)),
+        (Some(1), (4, map_of(4, 30).version()), vec![0, 2])
+    );
     // A start that has decided nothing is a later one of the same map.
     let mut started = map_of(4, 30);
     started.apply(&Record::Epoch { epoch: 5, nonce: 5 }).unwrap();
-    let recovered = recover(&[of(1, leaked(&started)), of(2, latest), of(3, latest)], 1000).unwrap();
-    assert_eq!((recovered.from, branched(&recovered)), (0, vec![]));
+    let recovered = recover(&[of(1, leaked(&started)), of(2, latest), of(3, latest)], &at(1000)).unwrap();
+    assert_eq!((recovered.from, branched(&recovered)), (Some(0), vec![]));
 }
 
 #[test]
@@ -408,8 +440,8 @@ fn an_older_map_that_has_decided_as_much_as_it_lacks_is_refused_and_so_is_the_la
     // Once it is recovered, nodes of both are welcome.
     let found = |n: u8, mirror| Found { extent_id: [n; 16], charge: None, mirror };
     let [a, b] = [&latest, &older].map(encode_snapshot);
-    let recovered = recover(&[found(1, &a), found(2, &b), found(3, &b)], 1000).unwrap();
-    assert_eq!((recovered.from, recovered.branches.as_slice()), (1, &[0][..]));
+    let recovered = recover(&[found(1, &a), found(2, &b), found(3, &b)], &at(1000)).unwrap();
+    assert_eq!((recovered.from, recovered.branches.as_slice()), (Some(1), &[0][..]));
     let mut bed = Bed::with(start(recovered.image));
     bed.mirrors = [a, b.clone(), b];
     (0..3).for_each(|node| bed.link(node, true));
@@ -422,13 +454,51 @@ fn a_recovery_counts_for_more_than_an_earlier_one() {
     let leaked = |image: &MapImage| -> &'static [u8] { Vec::leak(encode_snapshot(image)) };
     let mirror = leaked(&map_of(4, 30));
     let decisions = |found: &[Found<'_>], moment| {
-        let image = recover(found, moment).unwrap().image;
+        let image = recover(found, &at(moment)).unwrap().image;
         image.version() - image.epoch()
     };
     // The second finds nothing of the first.
     let first = decisions(&[of(1, mirror), of(2, mirror)], 1_000_000);
     let second = decisions(&[of(3, mirror)], 1_600_000);
     assert!(second >= first + 600_000, "{first}, {second}");
+}
+
+#[test]
+fn a_map_that_is_recovered_with_a_later_key_is_later_than_all_of_the_earlier_ones() {
+    let first = |generation| first_of(generation).unwrap();
+    let own = map_of(4, 30);
+    // The thief has a key of generation 2, and uses the largest numbers that nodes accept with it.
+    let most = first(3) - 1;
+    let charge = Charge { map_id: [9; 16], epoch: most, nonce: 1, version: 2 * most };
+    let written = MirrorState { epoch: most, nonce: 1, version: 2 * most, len_bytes: 400 };
+    let mut of_thief = own.clone();
+    of_thief.apply(&Record::Epoch { epoch: most, nonce: 1 }).unwrap();
+    decide(&mut of_thief, 1000);
+    // It could not have had this charge.
+    let mut untrue = own.clone();
+    untrue.apply(&Record::Epoch { epoch: first(9), nonce: 1 }).unwrap();
+    let [own_bytes, a, b] = [&own, &of_thief, &untrue].map(encode_snapshot);
+    let of = |n: u8, mirror| Found { extent_id: [n; 16], charge: Some(charge), mirror };
+    let terms = |generation| Terms { moment: 1000, generation, map: Some(&own_bytes) };
+    let found = [of(1, &a), of(2, &b), of(3, &[])];
+    for generation in [3, 4, GENERATION_MAX] {
+        let recovered = recover(&found, &terms(generation)).unwrap();
+        assert_eq!((recovered.from, recovered.of), (None, (own.epoch(), own.version())));
+        assert_eq!((recovered.mirrors[1], recovered.branches), (None, vec![0]), "the untrue one shows no map");
+        let image = &recovered.image;
+        assert!((0..image.chunks()).all(|chunk| image.marks(chunk).is_open));
+        assert_eq!((recovered.generation, generation_of(image.epoch(), image.version())), (generation, generation));
+        let start = Charge { map_id: [9; 16], epoch: image.epoch() + 1, nonce: 7, version: image.version() + 1 };
+        assert_eq!((check_charge(Some(&charge), Some(&start)), written.fits(&charge)), (Ok(()), true));
+        assert!(image.decisions() > written.decisions(), "else nodes refuse it for their mirrors");
+    }
+    // With the key that was stolen it is later as well, but no node takes such numbers from it.
+    assert_eq!(recover(&found, &terms(2)).unwrap().generation, 3);
+    assert!(recover(&found, &terms(GENERATION_MAX + 1)).is_err());
+    // Without a given map, the latest of the mirrors that may be true.
+    assert_eq!(recover(&found, &Terms { map: None, ..terms(3) }).unwrap().from, Some(0));
+    let cut = &own_bytes[1..];
+    assert!(matches!(recover(&found, &Terms { map: Some(cut), ..terms(3) }), Err(RecoverError::Given(_))));
 }
 
 #[test]
@@ -440,9 +510,9 @@ fn what_cannot_be_recovered_says_why() {
         encode_snapshot(&MapImage::new([id; 16], 4096, 1, vec![member]).unwrap())
     };
     let (a, b) = (mirror(1), mirror(2));
-    assert_eq!(recover(&[], 1), Err(RecoverError::NoMirror));
-    assert_eq!(recover(&[of(1, &a[1..]), of(2, &[])], 1), Err(RecoverError::NoMirror));
-    assert!(matches!(recover(&[of(1, &a), of(2, &b)], 1), Err(RecoverError::OtherMap(..))));
-    assert!(matches!(recover(&[of(1, &a), of(1, &a)], 1), Err(RecoverError::Twice(_))));
-    assert!(recover(&[of(1, &a)], u64::MAX).is_err(), "the numbers are used up");
+    assert_eq!(recover(&[], &at(1)), Err(RecoverError::NoMirror));
+    assert_eq!(recover(&[of(1, &a[1..]), of(2, &[])], &at(1)), Err(RecoverError::NoMirror));
+    assert!(matches!(recover(&[of(1, &a), of(2, &b)], &at(1)), Err(RecoverError::OtherMap(..))));
+    assert!(matches!(recover(&[of(1, &a), of(1, &a)], &at(1)), Err(RecoverError::Twice(_))));
+    assert!(recover(&[of(1, &a)], &at(u64::MAX)).is_err(), "the numbers are used up");
 }

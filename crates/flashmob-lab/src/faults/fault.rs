@@ -86,10 +86,12 @@ pub enum Fault {
     /// The map is backed up. After the first time the gateway is started with this older state of its map, and after the second with a map that
     /// was recovered from its nodes. Of volumes with copies.
     OldMap(Duration, Duration),
+    /// Somebody takes charge with a stolen key; so much later the key is rotated, and the map recovered with the next one. Of volumes with copies.
+    StolenKey(Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 33;
+pub const FAULT_KINDS: usize = 34;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +153,7 @@ impl Fault {
         "stuck flush",
         "lost map",
         "old map",
+        "stolen key",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -190,6 +193,7 @@ impl Fault {
             Fault::StuckFlush(..) => 30,
             Fault::LoseMap(_) => 31,
             Fault::OldMap(..) => 32,
+            Fault::StolenKey(_) => 33,
         }
     }
 
@@ -306,8 +310,8 @@ pub(super) fn draw_late_welcome(rng: &mut SmallRng, scenario: &mut Scenario) {
 
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
-        // An older map counts when it is restored, if it is.
-        self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(fault, Fault::OldMap(..)));
+        // These count when they come about, if they do.
+        self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(fault, Fault::OldMap(..) | Fault::StolenKey(_)));
         let now = self.ctx.now;
         match fault {
             Fault::Cut(node) => {
@@ -396,6 +400,7 @@ impl World {
             Fault::Restore(node, lasts) => self.back_up(node, lasts),
             Fault::LoseMap(lasts) => self.lose_map(lasts),
             Fault::OldMap(after, lasts) => self.back_up_map(after, lasts),
+            Fault::StolenKey(lasts) => self.steal_key(lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

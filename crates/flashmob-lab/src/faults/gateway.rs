@@ -72,7 +72,7 @@ impl LocalExtents for Local<'_> {
 fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImage>, scrub: ScrubSpec) -> GatewayConfig {
     let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
         size_bytes: scenario.sizes_configured.then_some(size),
-        is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
+        is_local: scenario.is_local(n),
         ..ExtentSpec::new(format!("node{n}"))
     });
     let copies = map.zip(scenario.copies.as_ref()).map(|(map, plan)| {
@@ -406,7 +406,7 @@ impl World {
                 // Until somebody says that the fresh extent takes the place of the old one, and that one for ever.
                 Action::Tell(Told::NodeRefused(name, text))
                     if text.contains("another extent") && self.is_replaced(&name) => {}
-                Action::Tell(Told::NodeRefused(..)) if self.old_map.is_in_use => {}
+                Action::Tell(Told::NodeRefused(..)) if self.old_map.is_in_use || self.stolen_key.is_in_use => {}
                 Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
                 Action::Tell(Told::NodeWarning(name, text)) if text.contains("another device") => {
                     // A device that restarted must not be taken for two.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flashmob_core::copies::{Found, RecoverError, Recovered, encode_snapshot, mirror_state, recover};
+use flashmob_core::copies::{Found, RecoverError, Recovered, Terms, encode_snapshot, mirror_state, recover};
 use flashmob_core::node::{MirrorDone, MirrorOp};
 use flashmob_core::wire::mirror::{MIRROR_FRAME_BYTES_MAX, PutMirror};
 use rand::Rng;
@@ -128,9 +128,9 @@ impl World {
         let node = &mut self.nodes[n];
         node.mirror_work = MirrorWork::default();
         node.mirror.opened();
-        let found = mirror_state(node.mirror.bytes());
+        let (found, charge) = (mirror_state(node.mirror.bytes()), node.charge());
         if let Some(core) = &mut node.core {
-            core.set_mirror(found);
+            core.set_mirror(found, charge.as_ref());
         }
     }
 
@@ -178,12 +178,17 @@ impl World {
         self.wake_node(n);
     }
 
-    /// The gateway's disk is lost with it. Its map is recovered before it is started again.
+    /// The gateway's disk is lost with it. Its map is recovered from the mirrors before it is started again.
     pub(super) fn lose_map(&mut self, down: Duration) {
+        self.recover_map(None, down);
+    }
+
+    /// The gateway is killed, and started again with a map that is recovered from the mirrors, or from its own.
+    pub(super) fn recover_map(&mut self, map: Option<&[u8]>, down: Duration) {
         if self.gateway.core.is_none() {
             return;
         }
-        let moment = self.ctx.now.as_nanos();
+        let terms = Terms { moment: self.ctx.now.as_nanos(), generation: self.stolen_key.generation, map };
         let found: Vec<Found<'_>> = (0..self.nodes.len())
             .map(|n| Found {
                 extent_id: self.nodes[n].extent_id(),
@@ -191,7 +196,7 @@ impl World {
                 mirror: self.nodes[n].mirror.bytes(),
             })
             .collect();
-        let Recovered { image, missing, without_mirror, .. } = match recover(&found, moment) {
+        let Recovered { image, missing, without_mirror, .. } = match recover(&found, &terms) {
             Ok(recovered) => recovered,
             // Nothing was mirrored yet: the disk was not lost.
             Err(RecoverError::NoMirror) => return,
@@ -200,12 +205,12 @@ impl World {
         if !missing.is_empty() {
             return self.ctx.fail(format!("the extents of members {missing:?} are not found"));
         }
-        if !without_mirror.is_empty() {
+        if map.is_none() && !without_mirror.is_empty() {
             // It is refused: the disk was not lost.
             return;
         }
         self.restart_gateway(down);
-        self.ctx.trace(What::Phase("the map is recovered from the nodes"));
+        self.ctx.trace(What::Phase("the map is recovered"));
         self.map.store(encode_snapshot(&image), true);
         self.scrub_kept = Default::default();
     }

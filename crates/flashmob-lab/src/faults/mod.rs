@@ -49,6 +49,7 @@ mod scrub;
 mod second;
 mod slow_flush;
 mod stall;
+mod stolen;
 mod store;
 mod trace;
 
@@ -108,6 +109,7 @@ enum Event {
     StoreProgress { node: usize },
     RestoreMap { lasts: Duration },
     RecoverMap { session: u64 },
+    RotateKey { session: u64 },
     Watch,
 }
 
@@ -317,6 +319,7 @@ struct World {
     samples_seen: u64,
     map: mapped::MapDisk,
     old_map: mirror::OldMap,
+    stolen_key: stolen::StolenKey,
     dark: Option<blackout::Dark>,
     map_trouble: map_trouble::MapTrouble,
     /// What the shell keeps of scrubs, and for which news.
@@ -368,6 +371,7 @@ impl World {
             samples_seen: 0,
             map: mapped::MapDisk::default(),
             old_map: mirror::OldMap::default(),
+            stolen_key: stolen::StolenKey::default(),
             dark: blackout::Dark::new(&scenario),
             map_trouble: map_trouble::MapTrouble::default(),
             scrub_kept: Default::default(),
@@ -522,6 +526,7 @@ impl World {
             Event::SyncsRecover { node } => self.syncs_recover(node),
             Event::RestoreMap { lasts } => self.restore_map(lasts),
             Event::RecoverMap { session } => self.end_old_map(session),
+            Event::RotateKey { session } => self.rotate_key(session),
             Event::StoreProgress { node } => self.store_progresses(node),
             Event::Watch => {
                 self.watch();

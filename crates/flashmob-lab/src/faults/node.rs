@@ -165,6 +165,22 @@ impl NodeLoop {
         self.charge
     }
 
+    /// The volume that it serves, and which of its extents.
+    pub fn adopted(&self) -> Option<&(String, u32)> {
+        self.adopted.as_ref()
+    }
+
+    /// Links to end once what is queued is written.
+    pub fn close_later(&mut self, links: impl IntoIterator<Item = LinkId>) {
+        self.closing.extend(links);
+    }
+
+    /// Its state machine, unless it does not run, and what that needs of its surroundings.
+    pub fn with_host<'a>(&'a mut self, rng: &'a mut SmallRng, now: Time) -> (Option<&'a mut Node>, impl Host + 'a) {
+        let (adopted, charge, accepted) = (&mut self.adopted, &mut self.charge, &mut self.accepted);
+        (self.core.as_mut(), NodeHost { store: &self.store, rng, now, adopted, charge, accepted })
+    }
+
     pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> NodeLoop {
         let config = NodeConfig {
             memory_bytes: 0,
@@ -344,10 +360,13 @@ impl World {
             ctx.at(node.frozen_until, Event::NodeTurn { node: n });
             return;
         }
+        let admitted = if self.scenario.is_local(n) { u64::MAX } else { self.stolen_key.generation };
         let now = ctx.now;
         let Some(core) = node.core.as_mut() else { return };
         for conn in node.accepting.drain(..) {
-            node.links.insert(conn, core.link_opened());
+            let id = core.link_opened();
+            core.link_admitted(id, admitted);
+            node.links.insert(conn, id);
         }
         if std::mem::take(&mut node.has_progress) {
             core.store_progressed(now);

@@ -90,6 +90,12 @@ pub struct ClientPlan {
 }
 
 impl Scenario {
+    /// Whether a node is inside the gateway's process.
+    #[must_use]
+    pub fn is_local(&self, node: usize) -> bool {
+        self.local_nodes & (1 << node.min(63)) != 0
+    }
+
     /// A fault-free cluster of equal nodes with nothing left to chance but addresses.
     #[must_use]
     pub fn plain(seed: u64, nodes: usize, extent_bytes: u64) -> Scenario {

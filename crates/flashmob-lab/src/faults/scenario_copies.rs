@@ -25,6 +25,7 @@ use super::scrub;
 use super::second;
 use super::slow_flush;
 use super::stall;
+use super::stolen;
 use super::store::StoreQuality;
 
 impl Scenario {
@@ -113,6 +114,7 @@ impl Scenario {
         slow_flush::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfb_4b5), &mut scenario);
         mirror::draw(&mut SmallRng::seed_from_u64(seed ^ 0x3141_2042), &mut scenario);
         mirror::draw_old(&mut SmallRng::seed_from_u64(seed ^ 0x01d_3a97), &mut scenario);
+        stolen::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57_01e2), &mut scenario);
         scenario
     }
 }

@@ -125,7 +125,10 @@ impl Links {
         self.bases[id.0] = Base::None;
         match &mut self.places[node] {
             NodePlace::Local(extent) => {
-                let link = self.extents[*extent].node.link_opened();
+                let node = &mut self.extents[*extent].node;
+                let link = node.link_opened();
+                // It is in this process, whose map it is.
+                node.link_admitted(link, u64::MAX);
                 self.bases[id.0] = Base::Local { extent: *extent, link };
                 gateway.link_connected(now, id);
             }

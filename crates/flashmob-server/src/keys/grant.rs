@@ -17,8 +17,7 @@ const RIGHTS_OWN: u8 = 1;
 const SIGNED_BYTES: usize = 8 + 32 + 32 + 8 + 1;
 /// Bytes of a grant.
 pub const GRANT_BYTES: usize = SIGNED_BYTES + 64;
-/// The largest generation: one more is still a number, and files of identities can hold it.
-pub const GENERATION_MAX: u64 = i64::MAX as u64;
+pub use flashmob_core::wire::generation::GENERATION_MAX;
 
 /// A grant whose signature is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

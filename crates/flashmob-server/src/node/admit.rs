@@ -40,6 +40,7 @@ impl NodeServer {
                 if let Some(conn) = self.conns.get_mut(key) {
                     conn.generation = grant.generation;
                 }
+                self.extent.node.link_admitted(link, grant.generation);
                 if let Some(rx) = self.extent.node.rx(link) {
                     rx.extend(rest.data());
                 }

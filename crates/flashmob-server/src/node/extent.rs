@@ -260,7 +260,7 @@ impl Extent {
         });
         node.set_clock_start(clock.start_monotonic_ns());
         let (mirror, found) = Mirror::open(identity.mirror_path(), move || wake.wake());
-        node.set_mirror(found);
+        node.set_mirror(found, identity.charge().as_ref());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         let no_io = config.store.no_io;
         let host = FileHost { store, identity, clock, has_fast_reads, no_io, sums_trouble };

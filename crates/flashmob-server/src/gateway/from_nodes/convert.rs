@@ -17,6 +17,7 @@ use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path, new_member, open_all, volume_path};
 use crate::gateway::memory::ExtentMemory;
 use crate::gateway::scrub_file;
+use crate::gateway::server::load_keys;
 use crate::store::extent_id::unique_id;
 use crate::store::{ExtentId, put_file};
 
@@ -44,7 +45,7 @@ impl Conversion {
         }
         let path = map_path(config_path, volume);
         look_at_map(&path)?;
-        let told = ask_all(config, volume)?;
+        let told = ask_all(volume, load_keys(config)?.as_ref());
         let away: Vec<String> = volume
             .nodes
             .iter()

@@ -6,8 +6,8 @@ pub mod recover;
 
 use anyhow::{Context, bail};
 
-use super::server::load_keys;
 use crate::config::{Config, VolumeConfig};
+use crate::keys::GatewayKeys;
 use recall::{Told, ask};
 
 /// The volume with a name.
@@ -18,10 +18,8 @@ fn named<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a VolumeConfig>
 }
 
 /// What each node says, or why it says nothing. All are asked at once.
-fn ask_all(config: &Config, volume: &VolumeConfig) -> anyhow::Result<Vec<Result<Told, String>>> {
-    let keys = load_keys(config)?;
-    let keys = keys.as_ref();
-    let told = std::thread::scope(|scope| {
+fn ask_all(volume: &VolumeConfig, keys: Option<&GatewayKeys>) -> Vec<Result<Told, String>> {
+    std::thread::scope(|scope| {
         let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(move || ask(&node.source, keys))).collect();
         let told = asked.into_iter().map(|asked| match asked.join() {
             Ok(told) => told.map_err(|error| format!("{error:#}")),
@@ -29,8 +27,7 @@ fn ask_all(config: &Config, volume: &VolumeConfig) -> anyhow::Result<Vec<Result<
             Err(_) => Err("internal error".to_string()),
         });
         told.collect()
-    });
-    Ok(told)
+    })
 }
 
 /// Refuses nodes that belong elsewhere.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use flashmob_core::copies::{Found, Record, Recovered, encode_batch, recover};
+use flashmob_core::copies::{Found, Record, Recovered, Terms, encode_batch, recover};
 
 use super::recall::Told;
 use super::{ask_all, check_places, named};
@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
+use crate::gateway::server::load_keys;
 use crate::store::ExtentId;
 
 /// A map that was recovered and is not written yet.
@@ -35,8 +36,8 @@ pub struct NodeFound {
 }
 
 impl Recovery {
-    /// Asks the nodes of a volume, and recovers its map. Nothing is changed.
-    pub fn look(config: &Config, config_path: &Path, volume: &str) -> anyhow::Result<Recovery> {
+    /// Asks the nodes of a volume, and recovers its map: from the latest of their mirrors, or from the file of a `map`. Nothing is changed.
+    pub fn look(config: &Config, config_path: &Path, volume: &str, map: Option<&Path>) -> anyhow::Result<Recovery> {
         let volume = named(config, volume)?;
         let copies = volume.copies.as_ref().with_context(|| {
             format!("volume '{}' has no copies, and no map; its gateway needs the configuration alone", volume.name)
@@ -48,7 +49,10 @@ impl Recovery {
              the volume's map, move it away",
             path.display()
         );
-        let told = ask_all(config, volume)?;
+        let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        let map = map.map(read).transpose()?;
+        let keys = load_keys(config)?;
+        let told = ask_all(volume, keys.as_ref());
         check_places(volume, &told)?;
         let known: Vec<&Told> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
         let of_nodes: Vec<Found<'_>> = known
@@ -56,7 +60,9 @@ impl Recovery {
             .map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror })
             .collect();
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let recovered = recover(&of_nodes, moment)?;
+        let generation = keys.map_or(0, |keys| keys.granted.generation);
+        let recovered = recover(&of_nodes, &Terms { moment, generation, map: map.as_deref() })?;
+        check_generation(&recovered, generation)?;
         check(volume, copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
         let mut mirrors = recovered.mirrors.iter();
@@ -84,6 +90,21 @@ impl Recovery {
         })?;
         Ok(file.path().to_path_buf())
     }
+}
+
+/// Refuses a map that no node would take from a gateway with a key of that generation.
+fn check_generation(recovered: &Recovered, generation: u64) -> anyhow::Result<()> {
+    let needed = recovered.generation;
+    anyhow::ensure!(
+        needed <= generation || generation == 0,
+        "numbers of generation {generation} of the keys are used up, as by a stolen key; make a later key first: `flashmob key rotate \
+         --generation {needed}`"
+    );
+    anyhow::ensure!(
+        needed <= generation,
+        "the numbers of maps are used up: give the cluster keys, `flashmob key init`"
+    );
+    Ok(())
 }
 
 /// Refuses an extent in a place where the map has another.

@@ -25,6 +25,10 @@ const WIDTH: usize = 120;
 ///
 /// If a node or its mirror is missing, nothing is written without --accept-loss: that another copy fell behind may be
 /// recorded on the missing node only.
+///
+/// If somebody took charge of the volume with a stolen key, rotate the gateway's key first. The map is then recovered with
+/// numbers of the new key, which are later than any that the stolen one could use. Mirrors may be false then: --from-map
+/// takes a map that you trust.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example: another machine replaces a gateway whose disk was lost:
@@ -32,12 +36,20 @@ Example: another machine replaces a gateway whose disk was lost:
   flashmob volume recover cluster.toml pool
   flashmob gateway cluster.toml
 
+Example: a stolen key was used:
+  flashmob key rotate cluster.toml
+  mv cluster.toml.pool.map pool.map
+  flashmob volume recover cluster.toml pool --from-map pool.map --accept-loss
+
 The configuration file needs the volume's name and its nodes in their former order. Addresses may have changed.
 The exit status of --dry-run is 1 if --accept-loss would be needed.")]
 pub struct RecoverArgs {
     /// Recover although nodes or their mirrors are missing, or are of another state of the map.
     #[arg(long)]
     accept_loss: bool,
+    /// Recover from this map instead of the nodes' mirrors.
+    #[arg(long, value_name = "FILE")]
+    from_map: Option<PathBuf>,
     #[command(flatten)]
     map: MapArgs,
 }
@@ -49,9 +61,9 @@ struct Report {
     path: PathBuf,
     /// Whether it was written.
     is_written: bool,
-    /// The node whose mirror is the latest.
-    from_node: usize,
-    /// Epoch and version of that mirror.
+    /// The node whose mirror is the latest; none with --from-map.
+    from_node: Option<usize>,
+    /// Epoch and version of that mirror, or map.
     epoch: u64,
     version: u64,
     chunks: u32,
@@ -81,13 +93,14 @@ struct NodeReport {
     error: Option<String>,
 }
 
-pub fn run(RecoverArgs { map: args, accept_loss }: &RecoverArgs) -> anyhow::Result<()> {
+pub fn run(RecoverArgs { map: args, accept_loss, from_map }: &RecoverArgs) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
-    let recovery = Recovery::look(&config, &args.config, &args.volume)?;
+    let recovery = Recovery::look(&config, &args.config, &args.volume, from_map.as_deref())?;
     let mut report = Report::of(&recovery);
     args.tell_found(report.lines())?;
     let is_branched = report.nodes.iter().any(|node| node.is_branched);
-    let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty() && !is_branched;
+    let has_mirrors = from_map.is_some() || report.nodes_without_mirror.is_empty();
+    let is_all_known = report.missing_nodes.is_empty() && has_mirrors && !is_branched;
     let needs_accepting = !is_all_known && !accept_loss;
     if !args.dry_run {
         anyhow::ensure!(
@@ -134,7 +147,7 @@ impl Report {
         Report {
             path: path.clone(),
             is_written: false,
-            from_node: found.get(recovered.from).copied().unwrap_or(0),
+            from_node: recovered.from.and_then(|at| found.get(at).copied()),
             epoch,
             version,
             chunks: recovered.image.chunks(),
@@ -163,7 +176,11 @@ impl Report {
             table.plain([number.to_string(), printable(&node.name), extent, mirror]);
         }
         let mut lines = table.lines(WIDTH, false);
-        lines.push(format!("the latest mirror is that of node {}; the map has {} chunks", self.from_node, self.chunks));
+        let from = self
+            .from_node
+            .map_or("the map is the given one".to_string(), |node| format!("the latest mirror is that of node {node}"));
+        let (epoch, version, chunks) = (self.epoch, self.version, self.chunks);
+        lines.push(format!("{from}, of epoch {epoch} and version {version}; it has {chunks} chunks"));
         if !self.missing_nodes.is_empty() {
             let missing: Vec<String> = self.missing_nodes.iter().map(u16::to_string).collect();
             lines.push(format!(
