@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that keys are replaced and revoked while clients read and write: the gateway's twice, a node's, and that of a node which is no longer trusted and is replaced; no request fails, and no byte is wrong.
+# Shows that keys are replaced and revoked while clients read and write: the gateway's twice, a node's, and that of a node which is no longer trusted, and the cluster's; no request fails, and no byte is wrong.
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
@@ -75,6 +75,42 @@ served 200
 mv "$DIR/gateway.keys/kept" "$DIR/gateway.keys/nodes"
 served 200
 check 'no link has ended for it' [ "$(ended_for_keys)" = "$before" ]
+
+# The cluster gets another key, as if the first were stolen. Each node is given to it at the device, one after another.
+next_phase load
+cp -r "$DIR/gateway.keys" "$DIR/first.keys"
+check 'the cluster gets another key' "${key[@]}" rotate "$DIR/gateway.toml" --cluster
+renewed=$("${key[@]}" show "$DIR/gateway.toml" --output json | jq -r .cluster)
+check 'the one before is known' jq -e --arg first "$CLUSTER" '.previous_cluster == $first and .cluster != $first' \
+    <("${key[@]}" show "$DIR/gateway.toml" --output json)
+wait_for 10 'the gateway to use it' generation 4
+served 200
+refused 'no other key is made meanwhile' 'nodes may be of the cluster before' "${key[@]}" rotate "$DIR/gateway.toml"
+for node in node0 node1 node2 node3; do
+    next_phase load
+    stop "$node"
+    NODE_ARGS[$node]="${NODE_ARGS[$node]/$CLUSTER/$renewed} --repin"
+    run_node "$node"
+    NODE_ARGS[$node]=${NODE_ARGS[$node]% --repin}
+    wait_for 20 "$node to be linked" is_linked "$node"
+    served 100
+    whole_again
+done
+pass 'nodes of both clusters are used'
+# Who has the first one can make keys of any generation, for nothing.
+rm -r "$DIR/stolen.keys"
+mv "$DIR/first.keys" "$DIR/stolen.keys"
+check 'a thief makes itself a later key' "${key[@]}" rotate "$DIR/stolen.toml" --generation 9000
+start stolen "$FLASHMOB" gateway "$DIR/stolen.toml"
+started stolen 'belongs to another cluster'
+if log_has stolen 'linked'; then fail 'the first cluster key opens a node'; fi
+stop stolen
+next_phase load
+check 'nodes of the cluster before are not used any more' "${key[@]}" rotate "$DIR/gateway.toml" --cluster --end
+told_twice() { [ "$(grep -c 'keys: generation 4' "$DIR/gateway.log")" -eq 2 ]; }
+wait_for 10 'the gateway to know' told_twice
+served 200
+check 'which is over' jq -e '.previous_cluster == null' <("${key[@]}" show "$DIR/gateway.toml" --output json)
 
 end_load load
 no_wrong_byte load

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Shows that NBD clients of a cluster with keys get in over TCP by TLS alone, with a certificate that is known, to the volumes that they may use, as far as they may; with nbdinfo, nbdcopy, libnbd and qemu-img.
+# Shows that NBD clients of a cluster with keys get in over TCP by TLS alone, with a certificate that is known, to the volumes that they may use, as far as they may; with nbdinfo, nbdcopy, nbdfuse, libnbd and qemu-img.
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/keys.sh"
-need nbdinfo nbdcopy qemu-img openssl jq
+need nbdinfo nbdcopy nbdfuse fusermount3 setpriv qemu-img openssl jq
 need_python_nbd
 
 VOLUME=('timeout = "60s"')
@@ -47,6 +47,25 @@ check 'qemu-img info' qemu-img info --object "tls-creds-x509,id=tls0,endpoint=cl
 check 'qemu-img convert' qemu-img convert --object "tls-creds-x509,id=tls0,endpoint=client,dir=$DIR/alice" --image-opts -O raw \
     "driver=nbd,host=127.0.0.1,port=$PORT,export=pool,tls-creds=tls0" "$DIR/qemu.img"
 check 'it is the same for QEMU' cmp "$DIR/image" "$DIR/qemu.img"
+
+# nbdfuse takes no certificates from a URI, but finds those of its user.
+mkdir -p "$DIR/home/.pki" "$DIR/home/pool"
+cp -r "$DIR/alice" "$DIR/home/.pki/libnbd"
+chmod 711 "$DIR"
+user=(env "HOME=$DIR/home")
+if [ "$(id -u)" = 0 ]; then
+    chown -R 65534:65534 "$DIR/home"
+    user=(setpriv --reuid=65534 --regid=65534 --clear-groups "${user[@]}")
+fi
+end_mount() { ! grep -qF " $DIR/home/pool " /proc/mounts || umount "$DIR/home/pool" 2>/dev/null || fusermount3 -uz "$DIR/home/pool"; }
+at_end end_mount
+start nbdfuse "${user[@]}" nbdfuse "$DIR/home/pool" "nbds://127.0.0.1:$PORT/pool"
+wait_for 20 'nbdfuse to mount' grep -qF " $DIR/home/pool " /proc/mounts
+check 'nbdfuse: the volume as a file' "${user[@]}" cmp "$DIR/home/pool/nbd" - <"$DIR/image"
+check 'it can be written' "${user[@]}" dd if=/dev/zero of="$DIR/home/pool/nbd" bs=4096 count=1 seek=5 conv=notrunc,fsync status=none
+check 'and is written back' "${user[@]}" dd of="$DIR/home/pool/nbd" bs=4096 count=1 seek=5 skip=5 conv=notrunc,fsync status=none if=/dev/stdin <"$DIR/image"
+end_mount
+finish nbdfuse 20
 
 # What the programs below share.
 cat >"$DIR/connected.py" <<'END'

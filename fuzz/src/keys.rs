@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use flashmob_server::keys::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES};
-use flashmob_server::keys::{Grant, Pins, PublicKey, SecretKey};
+use flashmob_server::keys::{Grant, Pins, PublicKey, SecretKey, shown};
 
 /// Where fields of a grant are, and its signature.
 const CLUSTER_AT: usize = 8;
@@ -17,12 +17,13 @@ static SIGNER: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::draw().expect("
 /// The first byte says what the rest is.
 pub fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => grant(rest),
         1 => grant(&signed(rest)),
         2 => pins(rest),
         3 => public_key(rest),
-        _ => spki(rest),
+        4 => spki(rest),
+        _ => shown_grants(rest),
     }
 }
 
@@ -38,6 +39,27 @@ fn grant(bytes: &[u8]) {
             }
         }
         Err(why) => assert_eq!(why == BadGrant::Form, bytes.len() != GRANT_BYTES || !bytes.starts_with(MAGIC)),
+    }
+}
+
+/// What a stranger shows first. Only a grant that is in it whole, and has the signature of the cluster that it names, is taken.
+fn shown_grants(bytes: &[u8]) {
+    let own = bytes.get(CLUSTER_AT..CLUSTER_AT + 32).map_or(PublicKey([0; 32]), |key| {
+        let mut own = [0; 32];
+        own.copy_from_slice(key);
+        PublicKey(own)
+    });
+    for cluster in [own, SIGNER.public()] {
+        let Some((grant, len)) = shown::read(bytes, cluster) else {
+            assert!(bytes.len() < 8 + 2 * GRANT_BYTES);
+            continue;
+        };
+        assert!(len <= bytes.len() && (len == GRANT_BYTES || len == 8 + 2 * GRANT_BYTES));
+        let is_in_it = |grant: Grant| bytes[..len].windows(GRANT_BYTES).any(|part| Grant::parse(part) == Ok(grant));
+        assert!(grant.is_err() || grant.is_ok_and(is_in_it));
+        for cut in [0, len / 2, len - 1] {
+            assert!(shown::read(&bytes[..cut], cluster).is_none_or(|(_, cut_len)| cut_len <= cut));
+        }
     }
 }
 
@@ -99,7 +121,11 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     );
     let twice = format!("{pins}{pins}").replacen("19bf", "29bf", 1);
     let unsigned = [&MAGIC[..], &[1; 32], &fields(7, 1), &[3; 64]].concat();
+    let both = shown::show(&unsigned, Some(&unsigned));
     vec![
+        ("shown_one", of(5, &unsigned)),
+        ("shown_both", of(5, &both)),
+        ("shown_cut", of(5, &both[..GRANT_BYTES + 8])),
         ("grant_unsigned", of(0, &unsigned)),
         ("grant_cut", of(0, &unsigned[..GRANT_BYTES - 1])),
         ("grant_signed", of(1, &fields(7, 1))),

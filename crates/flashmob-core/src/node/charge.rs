@@ -74,7 +74,7 @@ pub fn check_generation(admitted: u64, offered: Option<&Charge>) -> Result<(), (
     }
     let text = format!(
         "this gateway's map has numbers of generation {needed} of the keys, and its key is of generation {admitted}; give it a later \
-         key, or the map that belongs to this one"
+         key (`flashmob key rotate --generation {needed}`), or the map that belongs to this one"
     );
     Err((RefuseReason::Identity, text))
 }

@@ -340,7 +340,7 @@ impl Links {
             self.bases[id.0] = Base::None;
             return gateway.link_refused(now, id, why.to_string());
         };
-        if let Err(error) = stream.send_first(&keys.grant) {
+        if let Err(error) = stream.send_first(&keys.shown()) {
             return self.close(gateway, now, id, &error.to_string());
         }
         *connected = true;
@@ -476,7 +476,7 @@ impl Links {
         let extent_of = |keys: &GatewayKeys, stream: &Stream| keys.extent_of(stream.peer_spki(LINK_PURPOSE)?);
         let is_over = |base: &Base| match base {
             Base::Tcp { stream, connected: true, .. } => {
-                keys.granted != before.granted || extent_of(keys, stream) != extent_of(&before, stream)
+                keys.shown() != before.shown() || extent_of(keys, stream) != extent_of(&before, stream)
             }
             // It is being proven by what was known before.
             Base::Tcp { established: true, .. } => true,

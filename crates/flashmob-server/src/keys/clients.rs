@@ -251,6 +251,8 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
 
     fn token_of(name: &str) -> String {
         format!("{name:A<TOKEN_CHARS$}")
@@ -300,6 +302,45 @@ mod tests {
         let (first, second) = (draw_token().unwrap(), draw_token().unwrap());
         assert!(first != second && first.len() == TOKEN_CHARS);
         assert!(AdminRight::Metrics < AdminRight::Read && AdminRight::Read < AdminRight::All);
+    }
+
+    /// How many tokens with changes are taken, of `count`; those of 100 clients are on the list.
+    fn changed_tokens_taken(count: usize) -> usize {
+        let tokens: Vec<_> = (0..100).map(|_| draw_token().unwrap()).collect();
+        let mut clients = Clients::none(Path::new("clients"));
+        clients.all = (0u8..)
+            .zip(&tokens)
+            .map(|(n, token)| Client { token: token_digest(token), ..client(&format!("client{n}"), n) })
+            .collect();
+        assert!(tokens.iter().all(|token| clients.with_token(token).is_some()));
+        let mut rng = SmallRng::seed_from_u64(count as u64);
+        let taken = (0..count).filter(|at| {
+            let mut changed = tokens[at % tokens.len()].as_bytes().to_vec();
+            for _ in 0..rng.random_range(1..4) {
+                let at = rng.random_range(0..changed.len());
+                match rng.random_range(0..4) {
+                    0 => changed.truncate(at.max(1)),
+                    1 => changed.insert(at, rng.random_range(b' '..b'~')),
+                    2 => changed[at] ^= 0x20,
+                    _ => changed[at] = rng.random_range(b' '..b'~'),
+                }
+            }
+            let changed = String::from_utf8_lossy(&changed);
+            tokens.iter().all(|token| **token != changed) && clients.with_token(&changed).is_some()
+        });
+        taken.count()
+    }
+
+    #[test]
+    fn no_changed_token_is_taken() {
+        assert_eq!(changed_tokens_taken(2000), 0);
+    }
+
+    #[test]
+    #[ignore = "takes long: TOKENS of them, 100,000 unless it says otherwise"]
+    fn long_no_changed_token_is_taken() {
+        let count = std::env::var("TOKENS").ok().and_then(|count| count.parse().ok()).unwrap_or(100_000);
+        assert_eq!(changed_tokens_taken(count), 0);
     }
 
     #[test]

@@ -10,9 +10,10 @@ use flashmob_core::buffers::RxBuf;
 
 use super::doorman::Doorman;
 use super::folder::LINK_PURPOSE;
-use super::grant::{BadGrant, GRANT_BYTES, Grant};
+use super::grant::{BadGrant, Grant};
 use super::key::PublicKey;
 use super::node::NodeKeys;
+use super::shown;
 use crate::net::tls::HANDSHAKE_RECORD;
 use crate::net::{Filled, Stream};
 
@@ -25,7 +26,7 @@ const THROWN_AWAY_MAX: usize = 16;
 /// A connection that is not admitted yet.
 #[derive(Debug, Default)]
 pub struct Door {
-    /// Decrypted: the grant, and what follows.
+    /// Decrypted: [what is shown](super::shown), and what follows.
     received: RxBuf,
     is_tls: bool,
 }
@@ -77,13 +78,16 @@ impl Door {
             }
         }
         let filled = stream.fill_little(&mut self.received)?;
-        if filled == Filled::End || !stream.is_secured() || self.received.len() < GRANT_BYTES {
+        if filled == Filled::End || !stream.is_secured() {
             return Ok(Step::More(filled));
         }
+        let Some((shown, shown_bytes)) = shown::read(self.received.data(), keys.cluster) else {
+            return Ok(Step::More(filled));
+        };
         let Some(proven) = stream.peer_spki(LINK_PURPOSE).and_then(PublicKey::from_spki) else {
             return Ok(Step::Refused("the connection is for another purpose than a link"));
         };
-        let grant = match Grant::parse(&self.received.data()[..GRANT_BYTES]) {
+        let grant = match shown {
             Ok(grant) => grant,
             Err(BadGrant::Signature) => return Ok(Step::Refused("the signature of the grant is not valid")),
             Err(BadGrant::Form | BadGrant::Field) => {
@@ -95,7 +99,7 @@ impl Door {
         Ok(match judge(&grant, proven, keys.cluster, generation) {
             Err(why) => Step::Refused(why),
             Ok(()) => {
-                self.received.consume(GRANT_BYTES);
+                self.received.consume(shown_bytes);
                 doorman.let_in(stream.peer_ip());
                 Step::Admitted(grant, std::mem::take(&mut self.received), filled)
             }

@@ -6,6 +6,7 @@
 //! | `cluster.pub` | its public half, 64 digits |
 //! | `gateway.key` | the gateway's own key |
 //! | `gateway.grant` | what it may do: [`super::grant`] |
+//! | `previous.grant` | the same by the cluster's key before, until all nodes were given to the cluster of the present one |
 //! | `nodes` | the keys of nodes: [`super::pins`] |
 //! | `gateway-ca.key`, `client-ca.key` | the keys of the authorities for NBD and administration: [`super::authority`] |
 //! | `clients` | who may use which volumes, and administer: [`super::clients`] |
@@ -67,6 +68,11 @@ pub enum FolderError {
         "{0} has changed into the keys of another cluster, or of an earlier generation: a gateway takes those up when it starts"
     )]
     NotLater(PathBuf),
+    /// The cluster got another key, and that was not ended.
+    #[error(
+        "{0} is there: nodes may be of the cluster before; give them to the new one, and end that with `flashmob key rotate --cluster --end`"
+    )]
+    Rotating(PathBuf),
     /// There is no later generation.
     #[error("there have been {GENERATION_MAX} generations: no more are possible")]
     Generations,
@@ -172,6 +178,7 @@ impl Folder {
         cluster_key: Option<&Path>,
         at_least: Option<u64>,
     ) -> Result<(PublicKey, u64), FolderError> {
+        self.check_ended()?;
         let public = self.cluster()?;
         let path = cluster_key.map_or_else(|| self.path("cluster.key"), Path::to_path_buf);
         let cluster = SecretKey::load(&path)?;
@@ -183,11 +190,83 @@ impl Folder {
             (Err(_), Some(_)) => 0,
             (Err(error), None) => return Err(error),
         };
-        let next = last.saturating_add(1).max(at_least.unwrap_or(0));
+        let next = later_than(last)?.max(at_least.unwrap_or(0));
         if next > GENERATION_MAX {
             return Err(FolderError::Generations);
         }
         Ok((self.grant_anew(&cluster, next)?, next))
+    }
+
+    fn check_ended(&self) -> Result<(), FolderError> {
+        let previous = self.path("previous.grant");
+        if previous.exists() { Err(FolderError::Rotating(previous)) } else { Ok(()) }
+    }
+
+    /// Gives the cluster another key. The grant by the key before stays beside that by the new one until [`Folder::end_rotation`], as nodes are given to the
+    /// new cluster one after another, each at its device. Begun again if it was interrupted. Returns the cluster's key and the generation.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn rotate_cluster(&self) -> Result<(PublicKey, u64), FolderError> {
+        let (staged, previous) = (self.path("cluster.key.new"), self.path("previous.grant"));
+        let failed = |action, source| FolderError::Io { action, path: staged.clone(), source };
+        let gateway = SecretKey::load(&self.path("gateway.key"))?;
+        let cluster = if staged.exists() {
+            SecretKey::load(&staged)?
+        } else {
+            self.check_ended()?;
+            // Nothing is changed before all of it can be used.
+            let (_, granted, _) = self.gateway_key()?;
+            later_than(granted.generation)?;
+            let cluster = SecretKey::draw().map_err(|source| failed("make", source))?;
+            cluster.save_new(&staged)?;
+            cluster
+        };
+        if !previous.exists() {
+            self.put("previous.grant", &self.gateway_key()?.0)?;
+        }
+        let before = read_grant(&previous)?.1;
+        let next = later_than(before.generation)?;
+        self.put("gateway.grant", &Grant::sign(&cluster, gateway.public(), next))?;
+        self.put("cluster.pub", format!("{}\n", cluster.public()).as_bytes())?;
+        let path = self.path("cluster.key");
+        fs::rename(&staged, &path).and_then(|()| sync_parent(&path)).map_err(|source| failed("rename", source))?;
+        Ok((cluster.public(), next))
+    }
+
+    /// Nodes of the cluster before are not used any more. False if there are none.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn end_rotation(&self) -> Result<bool, FolderError> {
+        let path = self.path("previous.grant");
+        match fs::remove_file(&path).and_then(|()| sync_parent(&path)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(FolderError::Io { action: "remove", path, source }),
+        }
+    }
+
+    /// The grant of the cluster before for that key of the gateway, as bytes; none if there is none.
+    pub(super) fn previous(&self, gateway: PublicKey) -> Result<Option<Vec<u8>>, FolderError> {
+        let path = self.path("previous.grant");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let (bytes, grant) = read_grant(&path)?;
+        if grant.gateway != gateway {
+            return Err(FolderError::Foreign(path));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The cluster before the present one, while nodes may be of it.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn previous_cluster(&self) -> Result<Option<PublicKey>, FolderError> {
+        let path = self.path("previous.grant");
+        Ok(if path.exists() { Some(read_grant(&path)?.1.cluster) } else { None })
     }
 
     /// The grant, as bytes and read.
@@ -196,12 +275,7 @@ impl Folder {
     /// See [`FolderError`].
     pub fn granted(&self) -> Result<(Vec<u8>, Grant), FolderError> {
         let path = self.path("gateway.grant");
-        let failed = |source| FolderError::Io { action: "read", path: path.clone(), source };
-        let bytes = match read_bounded(&path, GRANT_BYTES as u64) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FolderError::Grant(path, BadGrant::Form)),
-            read => read.map_err(failed)?,
-        };
-        let grant = Grant::parse(&bytes).map_err(|why| FolderError::Grant(path.clone(), why))?;
+        let (bytes, grant) = read_grant(&path)?;
         if grant.cluster != self.cluster()? {
             return Err(FolderError::OtherCluster(path));
         }
@@ -262,6 +336,23 @@ impl Folder {
     }
 }
 
+fn read_grant(path: &Path) -> Result<(Vec<u8>, Grant), FolderError> {
+    let failed = |source| FolderError::Io { action: "read", path: path.to_path_buf(), source };
+    let bytes = match read_bounded(path, GRANT_BYTES as u64) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(FolderError::Grant(path.to_path_buf(), BadGrant::Form));
+        }
+        read => read.map_err(failed)?,
+    };
+    let grant = Grant::parse(&bytes).map_err(|why| FolderError::Grant(path.to_path_buf(), why))?;
+    Ok((bytes, grant))
+}
+
+/// The generation after that one.
+fn later_than(generation: u64) -> Result<u64, FolderError> {
+    if generation < GENERATION_MAX { Ok(generation + 1) } else { Err(FolderError::Generations) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
@@ -313,6 +404,61 @@ mod tests {
         assert_eq!(last, GENERATION_MAX);
         assert!(matches!(folder.rotate_gateway(Some(&away), None), Err(FolderError::Generations)));
         assert!(matches!(folder.rotate_gateway(Some(&away), Some(u64::MAX)), Err(FolderError::Generations)));
+    }
+
+    #[test]
+    fn a_cluster_gets_another_key_and_the_grant_before_stays_until_that_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(&dir.path().join("keys"));
+        let first = folder.create().unwrap();
+        let mut running = folder.load().unwrap();
+        let shown = running.shown();
+        assert!(!folder.end_rotation().unwrap());
+        let saved: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&folder.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        let (second, generation) = folder.rotate_cluster().unwrap();
+        assert_ne!(first, second);
+        assert_eq!(
+            (generation, folder.cluster().unwrap(), folder.previous_cluster().unwrap()),
+            (2, second, Some(first))
+        );
+        let before = running.refresh().unwrap().unwrap();
+        assert_eq!((before.shown(), running.granted.cluster, running.granted.generation), (shown.clone(), second, 2));
+        assert_eq!(crate::keys::shown::read(&running.shown(), first).unwrap().0.map(|grant| grant.generation), Ok(1));
+        assert!(running.refresh().unwrap().is_none());
+        assert_eq!(folder.load().unwrap().shown(), running.shown(), "also for a gateway that starts");
+        for refused in [folder.rotate_cluster().map(|_| ()), folder.rotate_gateway(None, None).map(|_| ())] {
+            assert!(matches!(refused, Err(FolderError::Rotating(_))), "{refused:?}");
+        }
+        assert!(folder.end_rotation().unwrap());
+        assert!(running.refresh().unwrap().is_some());
+        assert_eq!((running.shown().len(), folder.previous_cluster().unwrap()), (GRANT_BYTES, None));
+        assert_eq!(folder.rotate_gateway(None, None).unwrap().1, 3, "by the new key");
+
+        // Interrupted at each of its files, it is begun again.
+        for steps in 0..5 {
+            for entry in fs::read_dir(&folder.0).unwrap() {
+                fs::remove_file(entry.unwrap().path()).unwrap();
+            }
+            saved.iter().for_each(|(path, bytes)| put_file(path, bytes).unwrap());
+            let staged = SecretKey::draw().unwrap();
+            let gateway = SecretKey::load(&folder.path("gateway.key")).unwrap().public();
+            let done: [&dyn Fn(); 4] = [
+                &|| staged.save_new(&folder.path("cluster.key.new")).unwrap(),
+                &|| folder.put("previous.grant", &shown).unwrap(),
+                &|| folder.put("gateway.grant", &Grant::sign(&staged, gateway, 2)).unwrap(),
+                &|| folder.put("cluster.pub", format!("{}\n", staged.public()).as_bytes()).unwrap(),
+            ];
+            done[..steps].iter().for_each(|step| step());
+            let (cluster, generation) = folder.rotate_cluster().unwrap();
+            assert_eq!((generation, folder.previous_cluster().unwrap()), (2, Some(first)), "{steps}");
+            assert!(steps == 0 || cluster == staged.public());
+            assert_eq!(folder.load().unwrap().granted.cluster, cluster);
+            assert!(!folder.path("cluster.key.new").exists());
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::folder::{Folder, FolderError, LINK_PURPOSE};
 use super::grant::Grant;
 use super::key::PublicKey;
 use super::pins::{FILE_BYTES_MAX, Pins, read_file};
+use super::shown;
 use crate::net::tls::TlsEnd;
 use crate::store::{ExtentId, read_bounded};
 
@@ -17,6 +18,8 @@ pub struct GatewayKeys {
     pub grant: Vec<u8>,
     /// What it says.
     pub granted: Grant,
+    /// The grant of the cluster's key before, while nodes may be of that cluster.
+    previous: Option<Vec<u8>>,
     /// The nodes' keys.
     pub pins: Pins,
     /// Its end of links.
@@ -31,6 +34,7 @@ impl Folder {
     pub fn load(&self) -> Result<GatewayKeys, FolderError> {
         self.cluster()?;
         let (grant, granted, key) = self.gateway_key()?;
+        let previous = self.previous(key.public())?;
         let nodes_file = read_file(&self.path("nodes"))?;
         let pins = Pins::parse(&self.path("nodes"), &nodes_file)?;
         let known: Vec<PublicKey> = pins.iter().map(|(_, key)| key).collect();
@@ -40,7 +44,7 @@ impl Folder {
             path: self.path("gateway.key"),
             source,
         })?;
-        Ok(GatewayKeys { folder: self.clone(), nodes_file, grant, granted, pins, end })
+        Ok(GatewayKeys { folder: self.clone(), nodes_file, grant, granted, previous, pins, end })
     }
 }
 
@@ -51,6 +55,12 @@ impl GatewayKeys {
         self.pins.extent_of(PublicKey::from_spki(spki)?)
     }
 
+    /// The first bytes of a link.
+    #[must_use]
+    pub fn shown(&self) -> Vec<u8> {
+        shown::show(&self.grant, self.previous.as_deref())
+    }
+
     /// Reads the folder again if it has changed. Returns what was used before, if it has.
     ///
     /// # Errors
@@ -59,14 +69,22 @@ impl GatewayKeys {
         let is_same = |name: &str, known: &[u8]| {
             read_bounded(&self.folder.path(name), FILE_BYTES_MAX).is_ok_and(|now| now == known)
         };
-        if is_same("gateway.grant", &self.grant) && is_same("nodes", &self.nodes_file) {
+        let has_previous = match &self.previous {
+            Some(previous) => is_same("previous.grant", previous),
+            None => !self.folder.path("previous.grant").exists(),
+        };
+        if has_previous && is_same("gateway.grant", &self.grant) && is_same("nodes", &self.nodes_file) {
             return Ok(None);
         }
         let (_, granted) = self.folder.granted()?;
-        if granted.cluster != self.granted.cluster || granted.generation < self.granted.generation {
-            return Err(FolderError::NotLater(self.folder.path("gateway.grant")));
+        let not_later = || FolderError::NotLater(self.folder.path("gateway.grant"));
+        if granted.generation < self.granted.generation {
+            return Err(not_later());
         }
         let now = self.folder.load()?;
+        if now.granted.cluster != self.granted.cluster && now.previous.as_ref() != Some(&self.grant) {
+            return Err(not_later());
+        }
         Ok(Some(std::mem::replace(self, now)))
     }
 }

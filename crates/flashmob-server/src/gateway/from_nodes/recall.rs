@@ -55,7 +55,7 @@ fn ask_proven(stream: TcpStream, keys: &GatewayKeys) -> anyhow::Result<Told> {
     let mut stream = WaitingTls::begin(&keys.end, stream)?;
     let proven = stream.peer_spki(LINK_PURPOSE).and_then(|spki| keys.extent_of(spki));
     let proven = proven.context("the other end has a key that is not known here")?;
-    stream.write_all(&keys.grant)?;
+    stream.write_all(&keys.shown())?;
     let told = recall(&mut stream)?;
     anyhow::ensure!(
         told.extent_id == proven.0,

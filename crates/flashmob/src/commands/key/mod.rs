@@ -72,15 +72,24 @@ struct UnpinArgs {
     extent: ExtentId,
 }
 
-/// Replace the gateway's key, and revoke the old one.
+/// Replace the gateway's key, and revoke the old one; or replace the cluster's key.
 ///
 /// The new key has the next generation number; a running gateway uses it within a second, and makes its links again. Once a node has accepted a link of that generation, it closes the links of
 /// earlier generations and refuses them from then on. A node that is offline learns of it when the new gateway connects.
+///
+/// With --cluster the cluster gets another key, as after cluster.key was stolen or lost. Nothing can give a node to another cluster but its owner,
+/// at the device: start each node again with --cluster KEY --repin. Meanwhile the gateway serves nodes of both; --end ends that.
 #[derive(Debug, Args)]
 struct RotateArgs {
     /// The gateway's configuration file.
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
+    /// Replace the cluster's key instead.
+    #[arg(long, conflicts_with_all = ["cluster_key", "generation"])]
+    cluster: bool,
+    /// All nodes have been given to the new cluster: refuse those of the previous one.
+    #[arg(long, requires = "cluster")]
+    end: bool,
     /// File with the cluster's private key [default: cluster.key in the folder of the keys].
     #[arg(long, value_name = "FILE")]
     cluster_key: Option<PathBuf>,
@@ -140,9 +149,32 @@ fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
 fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
     let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
     let _alone = folder.lock()?;
+    let mut out = std::io::stdout();
+    if args.end {
+        let told = if folder.end_rotation()? {
+            "nodes of the previous cluster are not used any more, by a running gateway within a second"
+        } else {
+            "there is no previous cluster"
+        };
+        return Ok(writeln!(out, "{told}")?);
+    }
+    if args.cluster {
+        let (cluster, generation) = folder.rotate_cluster()?;
+        writeln!(
+            out,
+            "the cluster's key: {cluster}, generation {generation}; a running gateway uses it within a second"
+        )?;
+        writeln!(
+            out,
+            "its private half is cluster.key in the folder of the keys; keep a copy of the folder elsewhere"
+        )?;
+        writeln!(out, "next: start each node again with --cluster {cluster} --repin in the place of the previous key")?;
+        writeln!(out, "last: flashmob key rotate {} --cluster --end", args.config.display())?;
+        return Ok(());
+    }
     let (key, generation) = folder.rotate_gateway(args.cluster_key.as_deref(), args.generation)?;
     writeln!(
-        std::io::stdout(),
+        out,
         "the gateway has key {}, generation {generation}; a running gateway uses it within a second, and each node refuses the old key once it has accepted the new one",
         key.short()
     )?;

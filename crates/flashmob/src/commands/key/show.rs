@@ -28,6 +28,9 @@ pub struct ShowArgs {
 #[derive(Debug, Serialize)]
 struct Report {
     cluster: String,
+    /// The cluster before, while nodes of it are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_cluster: Option<String>,
     gateway: String,
     /// The number of the gateway's key: nodes refuse those with smaller numbers than they have seen.
     generation: u64,
@@ -50,6 +53,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<()> {
         .collect();
     let report = Report {
         cluster: granted.cluster.to_string(),
+        previous_cluster: folder.previous_cluster()?.map(|cluster| cluster.to_string()),
         gateway: granted.gateway.to_string(),
         generation: granted.generation,
         nodes,
@@ -68,6 +72,9 @@ impl Report {
             format!("cluster  {}", self.cluster),
             format!("gateway  {}  generation {}", self.gateway, self.generation),
         ];
+        if let Some(previous) = &self.previous_cluster {
+            lines.push(format!("before   {previous}  its nodes are used until `flashmob key rotate --cluster --end`"));
+        }
         if self.nodes.is_empty() {
             lines.push("no node is pinned: flashmob key pin".to_string());
             return lines;
