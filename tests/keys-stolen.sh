@@ -88,7 +88,10 @@ rm "$DIR/stolen.toml.pool.map"
 check 'and a map' "${recover[@]}" "$DIR/stolen.toml" pool --yes
 check 'and the largest numbers' with_largest "$DIR/stolen.toml.pool.map" 2
 start stolen "$FLASHMOB" gateway "$DIR/stolen.toml" --take-over
-wait_for 20 'the thief to be in charge' grep -q linked "$DIR/stolen.log"
+for node in node0 node1 node2; do wait_for 20 "the thief to be linked to $node" grep -qF "${ADDR[$node]}: linked" "$DIR/stolen.log"; done
+# One that is started again has the thief's mirror.
+stop node1 KILL
+run_node node1
 stop stolen KILL
 refused 'the same key has no later numbers' 'key rotate --generation 3' "${recover[@]}" "$DIR/gateway.toml" pool --from-map "$DIR/own.map" --accept-loss --yes
 check 'so it is rotated' "$FLASHMOB" key rotate "$DIR/gateway.toml" --generation 3

@@ -35,6 +35,13 @@ pub enum Lacking {
 }
 
 impl History {
+    /// Whether the start is one of its own, or before those that it knows.
+    #[must_use]
+    pub fn knows(&self, epoch: u64, nonce: u64) -> bool {
+        let is_earlier = self.starts.first().is_none_or(|first| epoch < first.epoch) && epoch <= self.present.0;
+        is_earlier || self.starts.iter().any(|start| (start.epoch, start.nonce) == (epoch, nonce))
+    }
+
     /// What the mirror has that the map lacks; `None` if the map follows from the mirror, as all do that one gateway after the other has written.
     ///
     /// A mirror gets only what is durable in the map. So that of an earlier start ends before the start that followed. Starts that are no longer

@@ -289,6 +289,13 @@ impl MapImage {
         Ok(())
     }
 
+    /// What a member's extent remembers is not known any more.
+    pub(super) fn forget_seen(&mut self, member: u16) {
+        if let Some(member) = self.members.get_mut(usize::from(member)) {
+            member.seen = None;
+        }
+    }
+
     /// Applies a record that is not counted, as one of a snapshot.
     pub(super) fn change(&mut self, record: &Record) -> Result<(), MapError> {
         match *record {

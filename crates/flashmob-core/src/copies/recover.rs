@@ -100,8 +100,12 @@ pub enum RecoverError {
 
 /// Recovers a map. The longest part of it is one look at each chunk.
 pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, RecoverError> {
-    let images: Vec<Option<MapImage>> = found.iter().map(mirrored).collect();
+    let mut images: Vec<Option<MapImage>> = found.iter().map(mirrored).collect();
     let given = terms.map.map(|map| Ok::<_, RecoverError>(replay(map)?.image)).transpose()?;
+    if let Some(given) = &given {
+        // Who is not believed may have written those of another map.
+        images.iter_mut().for_each(|image| *image = image.take().filter(|image| image.map_id() == given.map_id()));
+    }
     let number = |image: &MapImage| (image.epoch(), image.version());
     for (at, node) in found.iter().enumerate() {
         if found[..at].iter().any(|other| other.extent_id == node.extent_id) {
@@ -126,18 +130,31 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
     };
     let (of, mut image) = (number(image), image.clone());
     let map_id = image.map_id();
+    // Each of them is believed as far as a node takes it for true: it refuses a map that has less.
+    let claimed = |of: fn(&MapImage) -> u64, known: u64| images.iter().flatten().map(of).max().unwrap_or(0).max(known);
     let charges = || found.iter().filter_map(|node| node.charge).filter(|charge| charge.map_id == map_id);
     let latest = |of: fn(&Charge) -> u64, known| charges().map(|charge| of(&charge)).max().unwrap_or(0).max(known);
     let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(terms.moment);
     let floor = first_of(terms.generation).ok_or(MapError::Version)?;
-    let epoch = later(latest(|charge| charge.epoch, image.epoch()).max(floor)).ok_or(MapError::Version)?;
+    let epoch = latest(|charge| charge.epoch, claimed(MapImage::epoch, image.epoch()));
+    let epoch = later(epoch.max(floor)).ok_or(MapError::Version)?;
     open_all(&mut image)?;
     let history = image.history();
     // Larger by more than the epoch, so that it counts for more decisions than mirrors that were not found, and than earlier recoveries.
-    let at_least = epoch.checked_add(floor).ok_or(MapError::Version)?;
+    let decisions = claimed(MapImage::decisions, floor);
+    let at_least = epoch.checked_add(decisions).ok_or(MapError::Version)?;
     let version = later(latest(|charge| charge.version, image.version)).and_then(later).ok_or(MapError::Version)?;
     let version = version.max(later(at_least).ok_or(MapError::Version)?);
     image.recovered(epoch, version)?;
+    for (number, member) in (0u16..).zip(image.members().to_vec()) {
+        let of_member = found.iter().find(|node| node.extent_id == member.extent_id);
+        // What it accepted since is not known here, so it is not known either whether it has forgotten something of that.
+        let is_known =
+            of_member.map_or(given.is_none(), |node| node.charge.is_none_or(|c| history.knows(c.epoch, c.nonce)));
+        if !is_known {
+            image.forget_seen(number);
+        }
+    }
     let (mut missing, mut without_mirror) = (Vec::new(), Vec::new());
     for (number, member) in (0u16..).zip(image.members()) {
         match found.iter().position(|node| node.extent_id == member.extent_id) {
@@ -178,7 +195,8 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
 fn mirrored(node: &Found<'_>) -> Option<MapImage> {
     let replayed = replay(node.mirror).ok()?;
     let state = state_of(&replayed.image, replayed.valid_bytes);
-    node.charge.is_none_or(|charge| state.fits(&charge)).then_some(replayed.image)
+    let is_of = |charge: Charge| charge.map_id == replayed.image.map_id() && state.fits(&charge);
+    node.charge.is_none_or(is_of).then_some(replayed.image)
 }
 
 /// Takes all chunks for open.

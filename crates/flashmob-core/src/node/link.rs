@@ -11,7 +11,7 @@ use crate::buffers::{OutQueue, RxBuf};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::frame;
-use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
+use crate::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
 
 /// Identifies a link of this node. Reused only after the link has ended completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -220,6 +220,11 @@ impl Node {
             self.check_unused(hello)?;
         }
         host.adopt(hello)?;
+        let generation = |charge: Option<&Charge>| charge.map_or(0, Charge::generation);
+        if generation(hello.charge.as_ref()) > generation(remembered.as_ref()) {
+            // The shell has dropped it: a gateway of an earlier generation may have written anything.
+            self.mirror = None;
+        }
         if takes_over(remembered.as_ref(), hello.charge.as_ref()) {
             // Hellos of earlier starts are refused from now on, whatever their session; the time of this one's start may be wrong.
             self.fences = Fences::default();

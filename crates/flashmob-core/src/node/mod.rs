@@ -132,7 +132,7 @@ pub trait Host {
     /// durably with it.
     fn accepted(&self) -> Vec<(u64, u64)>;
     /// Accepts the volume of the hello and stores that durably, with the hello's charge, or refuses it. Called only with a charge that
-    /// [`check_charge`] accepts.
+    /// [`check_charge`] accepts. The mirror that was kept for one of an earlier [generation](Charge::generation) is dropped before, durably.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
     /// Whether [`Host::try_read`] can ever hit; otherwise it is not called.
     fn has_fast_reads(&self) -> bool;

@@ -214,6 +214,20 @@ fn a_node_that_returns_gets_only_what_it_lacks() {
     bed.gateway.pass(Duration::from_millis(1100));
     let wanted = bed.wanted(1);
     assert!(!wanted.is_empty() && wanted.iter().all(|(put, _)| !put.is_new));
+    // As the gateway's key was replaced, it gets a new one all the same, once.
+    bed.store_all();
+    for is_doubted in [true, false] {
+        bed.gateway.gateway.link_closed(bed.gateway.now, LinkId(1), "the keys have changed");
+        if is_doubted {
+            bed.gateway.gateway.doubt_mirrors();
+        }
+        bed.gateway.pass(Duration::from_secs(2));
+        bed.link(1, true);
+        bed.commit();
+        let wanted = bed.wanted(1);
+        assert_eq!(wanted.first().is_some_and(|(put, _)| put.is_new && put.offset_bytes == 0), is_doubted);
+        bed.store_all();
+    }
     // One with a mirror of an earlier start gets a new one.
     bed.gateway.gateway.link_closed(bed.gateway.now, LinkId(0), "gone");
     bed.gateway.pass(Duration::from_secs(2));
@@ -497,6 +511,26 @@ fn a_map_that_is_recovered_with_a_later_key_is_later_than_all_of_the_earlier_one
     assert!(recover(&found, &terms(GENERATION_MAX + 1)).is_err());
     // Without a given map, the latest of the mirrors that may be true.
     assert_eq!(recover(&found, &Terms { map: None, ..terms(3) }).unwrap().from, Some(0));
+    // A mirror of another map is none, with a given map and without.
+    let other = MapImage::new([8; 16], CHUNK_BYTES, 1, members()).unwrap();
+    let other = encode_snapshot(&other);
+    let with_other = [of(1, &own_bytes), of(2, &other), of(3, &[])];
+    for terms in [terms(3), Terms { map: None, ..terms(3) }] {
+        assert_eq!(recover(&with_other, &terms).unwrap().mirrors[1], None);
+    }
+    // Extents that have accepted what the map does not know have forgotten more of it than can be told; others have not.
+    let mut with_seen = own.clone();
+    for member in 0..3 {
+        with_seen.apply(&Record::Seen { member, epoch: 4, version: 9 }).unwrap();
+    }
+    let with_seen = encode_snapshot(&with_seen);
+    let own_start = Some(Charge { epoch: 4, nonce: 4, ..charge });
+    let found = [of(1, &[]), Found { charge: own_start, ..of(2, &[]) }];
+    for (map, kept) in [(Some(&with_seen[..]), [false, true, false]), (None, [false, true, true])] {
+        let found = [found[0], Found { mirror: &with_seen, ..found[1] }];
+        let image = recover(&found, &Terms { map, ..terms(3) }).unwrap().image;
+        assert_eq!(std::array::from_fn(|at| image.members()[at].seen.is_some()), kept);
+    }
     let cut = &own_bytes[1..];
     assert!(matches!(recover(&found, &Terms { map: Some(cut), ..terms(3) }), Err(RecoverError::Given(_))));
 }

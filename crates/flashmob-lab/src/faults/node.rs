@@ -77,6 +77,7 @@ struct NodeHost<'a> {
     adopted: &'a mut Option<(String, u32)>,
     charge: &'a mut Option<Charge>,
     accepted: &'a mut Vec<(u64, u64)>,
+    mirror: &'a mut MirrorDisk,
 }
 
 impl Host for NodeHost<'_> {
@@ -97,6 +98,10 @@ impl Host for NodeHost<'_> {
         // Only a free extent may begin to have copies.
         let is_as_before = self.adopted.is_none() || self.charge.is_some() == hello.charge.is_some();
         if is_as_before && *self.adopted.get_or_insert(wanted.clone()) == wanted {
+            let generation = |charge: &Option<Charge>| charge.map_or(0, |charge| charge.generation());
+            if generation(&hello.charge) > generation(self.charge) {
+                *self.mirror = MirrorDisk::default();
+            }
             hello.charge.iter().for_each(|charge| accept(self.accepted, charge));
             *self.charge = hello.charge;
             return Ok(());
@@ -178,7 +183,10 @@ impl NodeLoop {
     /// Its state machine, unless it does not run, and what that needs of its surroundings.
     pub fn with_host<'a>(&'a mut self, rng: &'a mut SmallRng, now: Time) -> (Option<&'a mut Node>, impl Host + 'a) {
         let (adopted, charge, accepted) = (&mut self.adopted, &mut self.charge, &mut self.accepted);
-        (self.core.as_mut(), NodeHost { store: &self.store, rng, now, adopted, charge, accepted })
+        (
+            self.core.as_mut(),
+            NodeHost { store: &self.store, rng, now, adopted, charge, accepted, mirror: &mut self.mirror },
+        )
     }
 
     pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> NodeLoop {
@@ -386,7 +394,8 @@ impl World {
                 again |= net.read(ctx, conn, 1, rx);
             }
             let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
-            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, accepted };
+            let (store, mirror) = (&node.store, &mut node.mirror);
+            let host = &mut NodeHost { store, rng: &mut ctx.rng, now, adopted, charge, accepted, mirror };
             core.process(now, id, host);
         }
         for conn in node.closed.drain(..) {
@@ -396,7 +405,8 @@ impl World {
             }
         }
         let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
-        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, accepted };
+        let (store, mirror) = (&node.store, &mut node.mirror);
+        let host = &mut NodeHost { store, rng: &mut ctx.rng, now, adopted, charge, accepted, mirror };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {
             ctx.totals.store_ops += 1;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use flashmob_core::copies::{Record, encode_snapshot, replay};
-use flashmob_core::node::NodeEvent;
+use flashmob_core::node::{ACCEPTED_MAX, NodeEvent};
 use flashmob_core::wire::generation::first_of;
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, Hello};
 use flashmob_core::wire::mirror::{MIRROR_FRAME_BYTES_MAX, MirrorState, PutMirror};
@@ -74,8 +74,12 @@ impl World {
         let of_map = number(self);
         let false_map = self.false_map((of_map, nonce));
         let mut is_in_charge = false;
+        let times = *pick(&mut self.ctx.rng, &[1, 1, ACCEPTED_MAX as u64 + 1]);
         for n in struck {
-            is_in_charge |= self.takes_charge(n, charge, false_map.as_deref());
+            for time in 0..times {
+                let version = (version + time).min(CHARGE_NUMBER_MAX);
+                is_in_charge |= self.takes_charge(n, Charge { version, ..charge }, false_map.as_deref());
+            }
         }
         if !is_in_charge {
             return;

@@ -473,6 +473,9 @@ impl Links {
         let keys = &*keys;
         self.grant_in_use.set(&keys.grant);
         log::info!("keys: generation {}, {} nodes are pinned", keys.granted.generation, keys.pins.iter().count());
+        if keys.granted != before.granted {
+            gateway.doubt_mirrors();
+        }
         let extent_of = |keys: &GatewayKeys, stream: &Stream| keys.extent_of(stream.peer_spki(LINK_PURPOSE)?);
         let is_over = |base: &Base| match base {
             Base::Tcp { stream, connected: true, .. } => {

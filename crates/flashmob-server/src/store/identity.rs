@@ -351,6 +351,15 @@ impl Identity {
         self.path.with_extension("map")
     }
 
+    /// Drops the mirror, which a gateway of an earlier generation has written, whoever that was: its bytes would be believed with a later charge.
+    fn drop_mirror(&self) -> Result<(), IdentityError> {
+        let path = self.mirror_path();
+        match fs::remove_file(&path).and_then(|()| sync_parent(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path, error)),
+            _ => Ok(()),
+        }
+    }
+
     /// The path of the sidecar.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -396,6 +405,10 @@ impl Identity {
             }
             let adopted = Some(place.clone());
             let accepted = self.accepted_with(charge);
+            let generation = |charge: Option<&Charge>| charge.map_or(0, Charge::generation);
+            if generation(charge) > generation(known.as_ref()) {
+                self.drop_mirror()?;
+            }
             self.replace(Record { adopted, charge: charge.copied(), accepted, ..self.record })?;
             if let Some(charge) = charge.filter(|charge| known.is_none_or(|known| known.epoch < charge.epoch)) {
                 let path = self.path.display();

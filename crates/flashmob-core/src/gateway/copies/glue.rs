@@ -406,6 +406,11 @@ impl Gateway {
         self.volumes.get(volume)?.copies.as_deref().map(Copies::image)
     }
 
+    /// The gateway's key was replaced: who had the one before may have written mirrors. They are made anew when their nodes are linked again.
+    pub fn doubt_mirrors(&mut self) {
+        self.volumes.iter_mut().filter_map(|volume| volume.copies.as_deref_mut()).for_each(Copies::doubt_mirrors);
+    }
+
     /// The state of a volume's copies; `None` if it has none.
     #[must_use]
     pub fn copies_status(&self, now: Time, volume: usize) -> Option<CopiesStatus> {

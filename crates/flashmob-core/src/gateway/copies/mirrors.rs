@@ -65,6 +65,8 @@ struct Mirror {
     /// Its node keeps one, as was told by its last welcome.
     is_known: bool,
     phase: Phase,
+    /// Somebody else may have written what it has: it gets a new snapshot.
+    is_doubted: bool,
     /// The changes that it has.
     at: u64,
     version: u64,
@@ -155,10 +157,10 @@ impl Mirrors {
     /// A node's first link was welcomed: what it tells of its mirror.
     fn welcomed(&mut self, now: Time, member: usize, link: LinkId, told: Option<MirrorState>) {
         let Some(mirror) = self.members.get_mut(member) else { return };
-        let whole_bytes = mirror.whole_bytes;
-        *mirror = Mirror { link: Some(link), is_known: told.is_some(), ..Mirror::default() };
+        let (whole_bytes, is_doubted) = (mirror.whole_bytes, mirror.is_doubted);
+        *mirror = Mirror { link: Some(link), is_known: told.is_some(), is_doubted, ..Mirror::default() };
         let Some(told) = told else { return };
-        let is_of_this_start = (told.epoch, told.nonce) == self.start && told.len_bytes > 0;
+        let is_of_this_start = !is_doubted && (told.epoch, told.nonce) == self.start && told.len_bytes > 0;
         let after = self.recent.after(told.version).filter(|_| is_of_this_start);
         mirror.phase = match after {
             Some(at) => {
@@ -171,6 +173,11 @@ impl Mirrors {
             None => Phase::Lacking(None),
         };
         self.look_at(now);
+    }
+
+    /// All of them are made anew when their nodes are linked again.
+    pub fn doubt(&mut self) {
+        self.members.iter_mut().for_each(|mirror| mirror.is_doubted = true);
     }
 
     /// A batch is being made durable. `image` has what was decided; it is what the batch leads to if that is its number.
@@ -319,6 +326,7 @@ impl Mirrors {
                 (mirror.version, mirror.at) = (put.state.version, at);
                 let len_bytes = put.state.len_bytes;
                 (mirror.end_bytes, mirror.len_bytes, mirror.whole_bytes) = (len_bytes, len_bytes, len_bytes);
+                mirror.is_doubted = false;
                 // While it was sent, more may have come than is kept: it needs another.
                 let is_enough = at >= self.recent.first.0;
                 mirror.phase = if is_enough { Phase::InStep } else { Phase::Lacking(None) };
@@ -359,6 +367,11 @@ impl Copies {
             Lacking::Start(epoch) => branched_map(node, epoch),
         };
         self.deposed.clone().or_else(|| self.mirrors.lacking(told).map(why))
+    }
+
+    /// The mirrors are made anew when their nodes are linked again.
+    pub(in crate::gateway) fn doubt_mirrors(&mut self) {
+        self.mirrors.doubt();
     }
 
     /// What a node's welcome tells of its mirror.

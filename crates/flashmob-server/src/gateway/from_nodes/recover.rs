@@ -13,6 +13,7 @@ use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
 use crate::gateway::server::load_keys;
+use crate::keys::grant::GENERATION_MAX;
 use crate::store::ExtentId;
 
 /// A map that was recovered and is not written yet.
@@ -95,6 +96,11 @@ impl Recovery {
 /// Refuses a map that no node would take from a gateway with a key of that generation.
 fn check_generation(recovered: &Recovered, generation: u64) -> anyhow::Result<()> {
     let needed = recovered.generation;
+    anyhow::ensure!(
+        needed <= GENERATION_MAX,
+        "a node remembers larger numbers than there are; give its data up: start it with --forget, and replace its extent with `flashmob \
+         volume replace`"
+    );
     anyhow::ensure!(
         needed <= generation || generation == 0,
         "numbers of generation {generation} of the keys are used up, as by a stolen key; make a later key first: `flashmob key rotate \

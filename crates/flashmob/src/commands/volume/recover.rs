@@ -99,8 +99,7 @@ pub fn run(RecoverArgs { map: args, accept_loss, from_map }: &RecoverArgs) -> an
     let mut report = Report::of(&recovery);
     args.tell_found(report.lines())?;
     let is_branched = report.nodes.iter().any(|node| node.is_branched);
-    let has_mirrors = from_map.is_some() || report.nodes_without_mirror.is_empty();
-    let is_all_known = report.missing_nodes.is_empty() && has_mirrors && !is_branched;
+    let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty() && !is_branched;
     let needs_accepting = !is_all_known && !accept_loss;
     if !args.dry_run {
         anyhow::ensure!(
