@@ -1,6 +1,7 @@
 //! Which starts of gateways a map has had, and what a mirror has that the map has not.
 
 use super::STARTS_MAX;
+use crate::wire::hello::Charge;
 use crate::wire::mirror::MirrorState;
 
 /// A start of a gateway.
@@ -35,11 +36,17 @@ pub enum Lacking {
 }
 
 impl History {
-    /// Whether the start is one of its own, or before those that it knows.
+    /// Whether a gateway with that charge had nothing that is not in the map, as far as it knows its starts.
     #[must_use]
-    pub fn knows(&self, epoch: u64, nonce: u64) -> bool {
-        let is_earlier = self.starts.first().is_none_or(|first| epoch < first.epoch) && epoch <= self.present.0;
-        is_earlier || self.starts.iter().any(|start| (start.epoch, start.nonce) == (epoch, nonce))
+    pub fn knows(&self, charge: &Charge) -> bool {
+        if self.starts.first().is_none_or(|first| charge.epoch < first.epoch) {
+            return charge.epoch <= self.present.0;
+        }
+        let is_it = |start: &Start| (start.epoch, start.nonce) == (charge.epoch, charge.nonce);
+        let Some(at) = self.starts.iter().position(is_it) else { return false };
+        let end =
+            self.starts.get(at + 1).map_or(self.present.0.saturating_add(self.decisions), |next| next.version - 1);
+        charge.version <= end
     }
 
     /// What the mirror has that the map lacks; `None` if the map follows from the mirror, as all do that one gateway after the other has written.

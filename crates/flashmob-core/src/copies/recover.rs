@@ -150,7 +150,7 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
         let of_member = found.iter().find(|node| node.extent_id == member.extent_id);
         // What it accepted since is not known here, so it is not known either whether it has forgotten something of that.
         let is_known =
-            of_member.map_or(given.is_none(), |node| node.charge.is_none_or(|c| history.knows(c.epoch, c.nonce)));
+            of_member.map_or(given.is_none(), |node| node.charge.is_none_or(|charge| history.knows(&charge)));
         if !is_known {
             image.forget_seen(number);
         }

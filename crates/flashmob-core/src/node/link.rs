@@ -219,12 +219,12 @@ impl Node {
         if remembered.is_none() && hello.from_linear.is_some() {
             self.check_unused(hello)?;
         }
-        host.adopt(hello)?;
         let generation = |charge: Option<&Charge>| charge.map_or(0, Charge::generation);
         if generation(hello.charge.as_ref()) > generation(remembered.as_ref()) {
-            // The shell has dropped it: a gateway of an earlier generation may have written anything.
+            // A gateway of an earlier generation may have written anything; the shell drops it, too.
             self.mirror = None;
         }
+        host.adopt(hello)?;
         if takes_over(remembered.as_ref(), hello.charge.as_ref()) {
             // Hellos of earlier starts are refused from now on, whatever their session; the time of this one's start may be wrong.
             self.fences = Fences::default();

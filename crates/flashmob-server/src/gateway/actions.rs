@@ -6,6 +6,7 @@ use flashmob_core::units::{Bytes, Time};
 use super::secure::Secrecy;
 use super::server::GatewayServer;
 use super::whereabouts::Sighting;
+use crate::keys::{GatewayKeys, PublicKey};
 
 impl GatewayServer {
     /// Carries out the actions of the state machine.
@@ -47,8 +48,8 @@ impl GatewayServer {
     /// Handles the sighting of an extent: the links of the node that serves it try that place.
     pub(super) fn take_sighting(&mut self, now: Time, sighting: Sighting) {
         let Sighting { who, addresses, answer } = sighting;
-        let cluster = self.links.keys().map(|keys| keys.granted.cluster);
-        let mut is_seen = |node| self.gateway.extent_id(node).is_some_and(|id| self.marks.is_seen(cluster, id, who));
+        let clusters: Vec<PublicKey> = self.links.keys().into_iter().flat_map(GatewayKeys::clusters).collect();
+        let mut is_seen = |node| self.gateway.extent_id(node).is_some_and(|id| self.marks.is_seen(&clusters, id, who));
         let node = (0..self.links.places.len()).find(|&node| is_seen(node));
         if let Some(node) = node {
             let moved = self.links.move_node(&self.gateway, now, node, &addresses);

@@ -67,7 +67,10 @@ pub(super) fn open_place(
             let extent = Extent::open(&config, clock, wake.clone())
                 .with_context(|| format!("volume '{}': cannot serve the local node {}", volume.name, path.display()))?;
             // Its door is not used here, so its cluster is compared.
-            if let Some(own) = extent.keys().filter(|own| keys.is_none_or(|keys| keys.granted.cluster != own.cluster)) {
+            if let Some(own) = extent
+                .keys()
+                .filter(|own| keys.is_none_or(|keys| keys.clusters().all(|cluster| cluster != own.cluster)))
+            {
                 anyhow::bail!(
                     "volume '{}': the local node {} belongs to cluster {}, and this gateway does not",
                     volume.name,

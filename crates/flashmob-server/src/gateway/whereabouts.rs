@@ -56,17 +56,17 @@ impl Whereabouts {
 
 /// The marks of extents that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Marks(HashMap<[u8; 16], Mark>);
+pub(super) struct Marks(HashMap<(PublicKey, [u8; 16]), Mark>);
 
 impl Marks {
     /// Whether an extent of this gateway is the one that was seen.
-    pub fn is_seen(&mut self, cluster: Option<PublicKey>, extent_id: [u8; 16], who: Seen) -> bool {
-        match (who, cluster) {
-            (Seen::Extent(seen), _) => seen.0 == extent_id,
-            (Seen::Marked(mark), Some(cluster)) => {
-                *self.0.entry(extent_id).or_insert_with(|| Mark::of(cluster, ExtentId(extent_id))) == mark
-            }
-            (Seen::Marked(_), None) => false,
+    pub fn is_seen(&mut self, clusters: &[PublicKey], extent_id: [u8; 16], who: Seen) -> bool {
+        match who {
+            Seen::Extent(seen) => seen.0 == extent_id,
+            Seen::Marked(mark) => clusters.iter().any(|&cluster| {
+                let known = self.0.entry((cluster, extent_id));
+                *known.or_insert_with(|| Mark::of(cluster, ExtentId(extent_id))) == mark
+            }),
         }
     }
 }

@@ -73,6 +73,9 @@ pub enum FolderError {
         "{0} is there: nodes may be of the cluster before; give them to the new one, and end that with `flashmob key rotate --cluster --end`"
     )]
     Rotating(PathBuf),
+    /// The cluster is getting another key, and that was interrupted.
+    #[error("{0} is there: the cluster is getting another key; go on with `flashmob key rotate --cluster`")]
+    Begun(PathBuf),
     /// There is no later generation.
     #[error("there have been {GENERATION_MAX} generations: no more are possible")]
     Generations,
@@ -179,12 +182,7 @@ impl Folder {
         at_least: Option<u64>,
     ) -> Result<(PublicKey, u64), FolderError> {
         self.check_ended()?;
-        let public = self.cluster()?;
-        let path = cluster_key.map_or_else(|| self.path("cluster.key"), Path::to_path_buf);
-        let cluster = SecretKey::load(&path)?;
-        if cluster.public() != public {
-            return Err(FolderError::OtherCluster(path));
-        }
+        let cluster = self.cluster_key(cluster_key)?;
         let last = match (self.granted(), at_least) {
             (Ok((_, granted)), _) => granted.generation,
             (Err(_), Some(_)) => 0,
@@ -211,16 +209,19 @@ impl Folder {
         let (staged, previous) = (self.path("cluster.key.new"), self.path("previous.grant"));
         let failed = |action, source| FolderError::Io { action, path: staged.clone(), source };
         let gateway = SecretKey::load(&self.path("gateway.key"))?;
-        let cluster = if staged.exists() {
-            SecretKey::load(&staged)?
-        } else {
-            self.check_ended()?;
-            // Nothing is changed before all of it can be used.
-            let (_, granted, _) = self.gateway_key()?;
-            later_than(granted.generation)?;
-            let cluster = SecretKey::draw().map_err(|source| failed("make", source))?;
-            cluster.save_new(&staged)?;
-            cluster
+        let begun = if staged.exists() { Some(SecretKey::load(&staged)?) } else { None };
+        let signed = read_grant(&self.path("gateway.grant"))?.1.cluster;
+        let cluster = match begun {
+            Some(cluster) if cluster.public() == signed => cluster,
+            // Somebody may have it since it was drawn.
+            Some(_) => self.stage_cluster_key(&staged, true)?,
+            None => {
+                self.check_ended()?;
+                // Nothing is changed before all of it can be used.
+                let (_, granted, _) = self.gateway_key()?;
+                later_than(granted.generation)?;
+                self.stage_cluster_key(&staged, false)?
+            }
         };
         if !previous.exists() {
             self.put("previous.grant", &self.gateway_key()?.0)?;
@@ -234,21 +235,46 @@ impl Folder {
         Ok((cluster.public(), next))
     }
 
-    /// Nodes of the cluster before are not used any more. False if there are none.
+    fn stage_cluster_key(&self, path: &Path, is_there: bool) -> Result<SecretKey, FolderError> {
+        let failed = |action, source| FolderError::Io { action, path: path.to_path_buf(), source };
+        if is_there {
+            fs::remove_file(path).map_err(|source| failed("remove", source))?;
+        }
+        let cluster = SecretKey::draw().map_err(|source| failed("make", source))?;
+        cluster.save_new(path)?;
+        Ok(cluster)
+    }
+
+    /// Nodes of the cluster before are not used any more. The gateway gets another key: who had the cluster's key before probably has the gateway's, too,
+    /// and the grant for it is no secret. `cluster_key`: see [`Folder::rotate_gateway`]. Returns the generation; `None` if there was no cluster before.
     ///
     /// # Errors
     /// See [`FolderError`].
-    pub fn end_rotation(&self) -> Result<bool, FolderError> {
+    pub fn end_rotation(&self, cluster_key: Option<&Path>) -> Result<Option<u64>, FolderError> {
         let path = self.path("previous.grant");
-        match fs::remove_file(&path).and_then(|()| sync_parent(&path)) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(FolderError::Io { action: "remove", path, source }),
+        if self.path("cluster.key.new").exists() {
+            return Err(FolderError::Begun(self.path("cluster.key.new")));
         }
+        if !path.exists() {
+            return Ok(None);
+        }
+        // Nothing is changed before it can be.
+        self.cluster_key(cluster_key)?;
+        later_than(self.granted()?.1.generation)?;
+        let removed = fs::remove_file(&path).and_then(|()| sync_parent(&path));
+        removed.map_err(|source| FolderError::Io { action: "remove", path, source })?;
+        Ok(Some(self.rotate_gateway(cluster_key, None)?.1))
+    }
+
+    /// The cluster's key: in the folder, if not elsewhere.
+    fn cluster_key(&self, elsewhere: Option<&Path>) -> Result<SecretKey, FolderError> {
+        let path = elsewhere.map_or_else(|| self.path("cluster.key"), Path::to_path_buf);
+        let cluster = SecretKey::load(&path)?;
+        if cluster.public() == self.cluster()? { Ok(cluster) } else { Err(FolderError::OtherCluster(path)) }
     }
 
     /// The grant of the cluster before for that key of the gateway, as bytes; none if there is none.
-    pub(super) fn previous(&self, gateway: PublicKey) -> Result<Option<Vec<u8>>, FolderError> {
+    pub(super) fn previous(&self, gateway: PublicKey) -> Result<Option<(Vec<u8>, Grant)>, FolderError> {
         let path = self.path("previous.grant");
         if !path.exists() {
             return Ok(None);
@@ -257,7 +283,7 @@ impl Folder {
         if grant.gateway != gateway {
             return Err(FolderError::Foreign(path));
         }
-        Ok(Some(bytes))
+        Ok(Some((bytes, grant)))
     }
 
     /// The cluster before the present one, while nodes may be of it.
@@ -413,7 +439,7 @@ mod tests {
         let first = folder.create().unwrap();
         let mut running = folder.load().unwrap();
         let shown = running.shown();
-        assert!(!folder.end_rotation().unwrap());
+        assert_eq!(folder.end_rotation(None).unwrap(), None);
         let saved: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&folder.0)
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -433,10 +459,20 @@ mod tests {
         for refused in [folder.rotate_cluster().map(|_| ()), folder.rotate_gateway(None, None).map(|_| ())] {
             assert!(matches!(refused, Err(FolderError::Rotating(_))), "{refused:?}");
         }
-        assert!(folder.end_rotation().unwrap());
+        let away = dir.path().join("away.key");
+        fs::rename(folder.path("cluster.key"), &away).unwrap();
+        assert!(matches!(folder.end_rotation(None), Err(FolderError::Key(_))));
+        assert_eq!(folder.previous_cluster().unwrap(), Some(first), "nothing was changed");
+        let gateway = running.granted.gateway;
+        assert_eq!(folder.end_rotation(Some(&away)).unwrap(), Some(3));
         assert!(running.refresh().unwrap().is_some());
         assert_eq!((running.shown().len(), folder.previous_cluster().unwrap()), (GRANT_BYTES, None));
-        assert_eq!(folder.rotate_gateway(None, None).unwrap().1, 3, "by the new key");
+        assert_ne!(running.granted.gateway, gateway, "who had the folder before has that one");
+        fs::rename(&away, folder.path("cluster.key")).unwrap();
+        // Two changes between two looks.
+        assert_eq!(folder.rotate_gateway(None, None).unwrap().1, 4);
+        assert_eq!(folder.rotate_cluster().unwrap().1, 5);
+        assert!(running.refresh().unwrap().is_some());
 
         // Interrupted at each of its files, it is begun again.
         for steps in 0..5 {
@@ -453,9 +489,10 @@ mod tests {
                 &|| folder.put("cluster.pub", format!("{}\n", staged.public()).as_bytes()).unwrap(),
             ];
             done[..steps].iter().for_each(|step| step());
+            assert_eq!(matches!(folder.end_rotation(None), Err(FolderError::Begun(_))), steps > 0);
             let (cluster, generation) = folder.rotate_cluster().unwrap();
             assert_eq!((generation, folder.previous_cluster().unwrap()), (2, Some(first)), "{steps}");
-            assert!(steps == 0 || cluster == staged.public());
+            assert_eq!(cluster == staged.public(), steps > 2, "a key that lay about is not used");
             assert_eq!(folder.load().unwrap().granted.cluster, cluster);
             assert!(!folder.path("cluster.key.new").exists());
         }

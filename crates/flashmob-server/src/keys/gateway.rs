@@ -19,7 +19,7 @@ pub struct GatewayKeys {
     /// What it says.
     pub granted: Grant,
     /// The grant of the cluster's key before, while nodes may be of that cluster.
-    previous: Option<Vec<u8>>,
+    previous: Option<(Vec<u8>, Grant)>,
     /// The nodes' keys.
     pub pins: Pins,
     /// Its end of links.
@@ -58,7 +58,18 @@ impl GatewayKeys {
     /// The first bytes of a link.
     #[must_use]
     pub fn shown(&self) -> Vec<u8> {
-        shown::show(&self.grant, self.previous.as_deref())
+        shown::show(&self.grant, self.previous.as_ref().map(|(bytes, _)| &bytes[..]))
+    }
+
+    /// The clusters whose nodes are used: one, or two while the cluster's key is replaced.
+    pub fn clusters(&self) -> impl Iterator<Item = PublicKey> {
+        std::iter::once(self.granted.cluster).chain(self.previous.as_ref().map(|(_, grant)| grant.cluster))
+    }
+
+    /// The generation of the key at all of these nodes.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.previous.as_ref().map_or(self.granted.generation, |(_, grant)| grant.generation)
     }
 
     /// Reads the folder again if it has changed. Returns what was used before, if it has.
@@ -70,7 +81,7 @@ impl GatewayKeys {
             read_bounded(&self.folder.path(name), FILE_BYTES_MAX).is_ok_and(|now| now == known)
         };
         let has_previous = match &self.previous {
-            Some(previous) => is_same("previous.grant", previous),
+            Some((previous, _)) => is_same("previous.grant", previous),
             None => !self.folder.path("previous.grant").exists(),
         };
         if has_previous && is_same("gateway.grant", &self.grant) && is_same("nodes", &self.nodes_file) {
@@ -82,7 +93,10 @@ impl GatewayKeys {
             return Err(not_later());
         }
         let now = self.folder.load()?;
-        if now.granted.cluster != self.granted.cluster && now.previous.as_ref() != Some(&self.grant) {
+        let follows = |(_, previous): &(Vec<u8>, Grant)| {
+            previous.cluster == self.granted.cluster && previous.generation >= self.granted.generation
+        };
+        if now.granted.cluster != self.granted.cluster && !now.previous.as_ref().is_some_and(follows) {
             return Err(not_later());
         }
         Ok(Some(std::mem::replace(self, now)))

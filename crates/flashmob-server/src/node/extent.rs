@@ -99,7 +99,7 @@ pub enum ExtentError {
     Apply(#[from] ApplyError),
     /// It belongs to another cluster.
     #[error(
-        "the extent belongs to cluster {}, not to {}; if that one's key is lost, --repin gives the extent, with its data, to the new cluster",
+        "the extent belongs to cluster {}, not to {}: correct --cluster. If its cluster has another key now, --repin once gives the extent, with its data, to that",
         .0.short(), .1.short()
     )]
     OtherCluster(PublicKey, PublicKey),

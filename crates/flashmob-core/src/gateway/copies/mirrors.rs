@@ -401,7 +401,8 @@ impl Copies {
     /// A link was lost. What its node has of a mirror is told by its next welcome.
     pub(super) fn mirror_lost(&mut self, cx: &mut Cx<'_>, member: u16, link: LinkId) {
         if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)).filter(|m| m.link == Some(link)) {
-            *mirror = Mirror { is_known: mirror.is_known, whole_bytes: mirror.whole_bytes, ..Mirror::default() };
+            let Mirror { is_known, whole_bytes, is_doubted, .. } = *mirror;
+            *mirror = Mirror { is_known, whole_bytes, is_doubted, ..Mirror::default() };
             self.take_effect(cx);
         }
     }

@@ -61,7 +61,7 @@ impl Recovery {
             .map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror })
             .collect();
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let generation = keys.map_or(0, |keys| keys.granted.generation);
+        let generation = keys.map_or(0, |keys| keys.generation());
         let recovered = recover(&of_nodes, &Terms { moment, generation, map: map.as_deref() })?;
         check_generation(&recovered, generation)?;
         check(volume, copies, &recovered.image).context("the recovered map does not fit the configuration")?;

@@ -85,9 +85,9 @@ struct RotateArgs {
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
     /// Replace the cluster's key instead.
-    #[arg(long, conflicts_with_all = ["cluster_key", "generation"])]
+    #[arg(long, conflicts_with = "generation")]
     cluster: bool,
-    /// All nodes have been given to the new cluster: refuse those of the previous one.
+    /// All nodes have been given to the new cluster: refuse those of the previous one, and replace the gateway's key as well.
     #[arg(long, requires = "cluster")]
     end: bool,
     /// File with the cluster's private key [default: cluster.key in the folder of the keys].
@@ -151,14 +151,16 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
     let _alone = folder.lock()?;
     let mut out = std::io::stdout();
     if args.end {
-        let told = if folder.end_rotation()? {
-            "nodes of the previous cluster are not used any more, by a running gateway within a second"
-        } else {
-            "there is no previous cluster"
-        };
-        return Ok(writeln!(out, "{told}")?);
+        return Ok(match folder.end_rotation(args.cluster_key.as_deref())? {
+            Some(generation) => writeln!(
+                out,
+                "nodes of the previous cluster are not used any more, and the gateway has another key, generation {generation}; a running gateway uses it within a second"
+            ),
+            None => writeln!(out, "there is no previous cluster"),
+        }?);
     }
     if args.cluster {
+        anyhow::ensure!(args.cluster_key.is_none(), "the key of a new cluster is drawn; --cluster-key is for --end");
         let (cluster, generation) = folder.rotate_cluster()?;
         writeln!(
             out,
