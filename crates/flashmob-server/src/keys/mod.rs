@@ -24,6 +24,7 @@ pub mod mark;
 pub mod node;
 pub mod node_credentials;
 pub mod pins;
+mod rotation;
 pub mod shown;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
