@@ -87,7 +87,7 @@ wait_for 10 'the gateway to use it' generation 4
 cp "$DIR/gateway.keys/gateway.grant" "$DIR/heard.grant"
 cp "$DIR/gateway.keys/gateway.key" "$DIR/first.gateway.key"
 served 200
-refused 'no other key is made meanwhile' 'nodes may be of the cluster before' "${key[@]}" rotate "$DIR/gateway.toml"
+refused 'no other key is made meanwhile' 'rotation of the cluster.s key is in progress' "${key[@]}" rotate "$DIR/gateway.toml"
 for node in node0 node1 node2 node3; do
     next_phase load
     stop "$node"

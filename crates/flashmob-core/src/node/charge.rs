@@ -146,6 +146,14 @@ pub fn takes_over(remembered: Option<&Charge>, offered: Option<&Charge>) -> bool
     offered.is_some_and(|offered| remembered.is_none_or(|known| known.epoch < offered.epoch))
 }
 
+/// Whether a charge is of a later [generation](Charge::generation) than the one that the extent remembers: a gateway of that one may have written
+/// the mirror, whoever it was.
+#[must_use]
+pub fn is_of_later_generation(remembered: Option<&Charge>, offered: Option<&Charge>) -> bool {
+    let generation = |charge: Option<&Charge>| charge.map_or(0, Charge::generation);
+    generation(remembered) < generation(offered)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::charge::{check_charge, check_generation, check_mirror, remembered, takes_over};
+use super::charge::{check_charge, check_generation, check_mirror, is_of_later_generation, remembered, takes_over};
 use super::mirror::LinkMirror;
 use super::reply::Done;
 use super::told::Told;
@@ -11,7 +11,7 @@ use crate::buffers::{OutQueue, RxBuf};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::frame;
-use crate::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
+use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 
 /// Identifies a link of this node. Reused only after the link has ended completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -219,9 +219,8 @@ impl Node {
         if remembered.is_none() && hello.from_linear.is_some() {
             self.check_unused(hello)?;
         }
-        let generation = |charge: Option<&Charge>| charge.map_or(0, Charge::generation);
-        if generation(hello.charge.as_ref()) > generation(remembered.as_ref()) {
-            // A gateway of an earlier generation may have written anything; the shell drops it, too.
+        if is_of_later_generation(remembered.as_ref(), hello.charge.as_ref()) {
+            // The shell drops it, too.
             self.mirror = None;
         }
         host.adopt(hello)?;

@@ -38,7 +38,7 @@ use crate::wire::hello::{Charge, Hello, RefuseReason};
 use crate::wire::mirror::MirrorState;
 use crate::wire::replies::RepliesEncoder;
 
-pub use charge::{ACCEPTED_MAX, accept, check_charge};
+pub use charge::{ACCEPTED_MAX, accept, check_charge, is_of_later_generation};
 pub(crate) use charge::{are_older_maps_believed, older_map};
 pub use failed_syncs::{FailedSyncs, boot_id_of};
 pub use link::{LINKS_OF_GATEWAY_MAX, LinkId};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead, accept};
+use flashmob_core::node::{
+    Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead, accept, is_of_later_generation,
+};
 use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
@@ -98,8 +100,7 @@ impl Host for NodeHost<'_> {
         // Only a free extent may begin to have copies.
         let is_as_before = self.adopted.is_none() || self.charge.is_some() == hello.charge.is_some();
         if is_as_before && *self.adopted.get_or_insert(wanted.clone()) == wanted {
-            let generation = |charge: &Option<Charge>| charge.map_or(0, |charge| charge.generation());
-            if generation(&hello.charge) > generation(self.charge) {
+            if is_of_later_generation(self.charge.as_ref(), hello.charge.as_ref()) {
                 *self.mirror = MirrorDisk::default();
             }
             hello.charge.iter().for_each(|charge| accept(self.accepted, charge));

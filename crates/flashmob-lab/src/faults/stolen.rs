@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use flashmob_core::copies::{Record, encode_snapshot, replay};
-use flashmob_core::node::{ACCEPTED_MAX, NodeEvent};
+use flashmob_core::node::{ACCEPTED_MAX, LinkId, NodeEvent};
 use flashmob_core::wire::generation::first_of;
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, Hello};
 use flashmob_core::wire::mirror::{MIRROR_FRAME_BYTES_MAX, MirrorState, PutMirror};
@@ -133,12 +133,11 @@ impl World {
         core.process(now, link, &mut host);
         core.turn(now, &mut host);
         core.link_closed(link);
-        let events: Vec<NodeEvent> = std::iter::from_fn(|| core.poll_event()).collect();
-        let closes = events.into_iter().filter_map(|event| match event {
+        let closes = std::iter::from_fn(|| core.poll_event()).filter_map(|event| match event {
             NodeEvent::Close { link: other, .. } if other != link => Some(other),
             _ => None,
         });
-        let closes: Vec<_> = closes.collect();
+        let closes: Vec<LinkId> = closes.collect();
         drop(host);
         self.nodes[n].close_later(closes);
         self.wake_node(n);

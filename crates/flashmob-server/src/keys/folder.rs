@@ -70,11 +70,11 @@ pub enum FolderError {
     NotLater(PathBuf),
     /// The cluster got another key, and that was not ended.
     #[error(
-        "{0} is there: nodes may be of the cluster before; give them to the new one, and end that with `flashmob key rotate --cluster --end`"
+        "{0} exists: a rotation of the cluster's key is in progress; assign all nodes to the new cluster, then run `flashmob key rotate --cluster --end`"
     )]
     Rotating(PathBuf),
     /// The cluster is getting another key, and that was interrupted.
-    #[error("{0} is there: the cluster is getting another key; go on with `flashmob key rotate --cluster`")]
+    #[error("{0} exists: a rotation of the cluster's key was interrupted; run `flashmob key rotate --cluster` again")]
     Begun(PathBuf),
     /// There is no later generation.
     #[error("there have been {GENERATION_MAX} generations: no more are possible")]

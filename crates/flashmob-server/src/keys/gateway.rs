@@ -34,7 +34,10 @@ impl Folder {
     pub fn load(&self) -> Result<GatewayKeys, FolderError> {
         self.cluster()?;
         let (grant, granted, key) = self.gateway_key()?;
-        let previous = self.previous(key.public())?;
+        let previous = self.previous()?;
+        if previous.as_ref().is_some_and(|(_, previous)| previous.gateway != key.public()) {
+            return Err(FolderError::Foreign(self.path("previous.grant")));
+        }
         let nodes_file = read_file(&self.path("nodes"))?;
         let pins = Pins::parse(&self.path("nodes"), &nodes_file)?;
         let known: Vec<PublicKey> = pins.iter().map(|(_, key)| key).collect();

@@ -54,14 +54,17 @@ impl Folder {
         let signed = read_grant(&self.path("gateway.grant"))?.1.cluster;
         let cluster = match begun {
             Some(cluster) if cluster.public() == signed => cluster,
-            // Somebody may have it since it was drawn.
-            Some(_) => self.stage_cluster_key(&staged, true)?,
+            Some(_) => {
+                // Somebody may have it since it was drawn.
+                fs::remove_file(&staged).map_err(|source| failed("remove", source))?;
+                draw_new(&staged)?
+            }
             None => {
                 self.check_ended()?;
                 // Nothing is changed before all of it can be used.
                 let (_, granted, _) = self.gateway_key()?;
                 later_than(granted.generation)?;
-                self.stage_cluster_key(&staged, false)?
+                draw_new(&staged)?
             }
         };
         if !previous.exists() {
@@ -74,16 +77,6 @@ impl Folder {
         let path = self.path("cluster.key");
         fs::rename(&staged, &path).and_then(|()| sync_parent(&path)).map_err(|source| failed("rename", source))?;
         Ok((cluster.public(), next))
-    }
-
-    fn stage_cluster_key(&self, path: &Path, is_there: bool) -> Result<SecretKey, FolderError> {
-        let failed = |action, source| FolderError::Io { action, path: path.to_path_buf(), source };
-        if is_there {
-            fs::remove_file(path).map_err(|source| failed("remove", source))?;
-        }
-        let cluster = SecretKey::draw().map_err(|source| failed("make", source))?;
-        cluster.save_new(path)?;
-        Ok(cluster)
     }
 
     /// Nodes of the cluster before are not used any more. The gateway gets another key: who had the cluster's key before probably has the gateway's, too,
@@ -114,17 +107,10 @@ impl Folder {
         if cluster.public() == self.cluster()? { Ok(cluster) } else { Err(FolderError::OtherCluster(path)) }
     }
 
-    /// The grant of the cluster before for that key of the gateway, as bytes; none if there is none.
-    pub(super) fn previous(&self, gateway: PublicKey) -> Result<Option<(Vec<u8>, Grant)>, FolderError> {
+    /// The grant of the cluster before, as bytes and read; none if there is none.
+    pub(super) fn previous(&self) -> Result<Option<(Vec<u8>, Grant)>, FolderError> {
         let path = self.path("previous.grant");
-        if !path.exists() {
-            return Ok(None);
-        }
-        let (bytes, grant) = read_grant(&path)?;
-        if grant.gateway != gateway {
-            return Err(FolderError::Foreign(path));
-        }
-        Ok(Some((bytes, grant)))
+        if path.exists() { read_grant(&path).map(Some) } else { Ok(None) }
     }
 
     /// The cluster before the present one, while nodes may be of it.
@@ -132,9 +118,16 @@ impl Folder {
     /// # Errors
     /// See [`FolderError`].
     pub fn previous_cluster(&self) -> Result<Option<PublicKey>, FolderError> {
-        let path = self.path("previous.grant");
-        Ok(if path.exists() { Some(read_grant(&path)?.1.cluster) } else { None })
+        Ok(self.previous()?.map(|(_, grant)| grant.cluster))
     }
+}
+
+/// A new key, in a new file.
+fn draw_new(path: &Path) -> Result<SecretKey, FolderError> {
+    let failed = |source| FolderError::Io { action: "make", path: path.to_path_buf(), source };
+    let key = SecretKey::draw().map_err(failed)?;
+    key.save_new(path)?;
+    Ok(key)
 }
 
 /// The generation after that one.

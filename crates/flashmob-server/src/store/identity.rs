@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flashmob_core::layout::LayoutKind;
-use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge};
+use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge, is_of_later_generation};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, Hello, RefuseReason};
 use serde::{Deserialize, Serialize};
@@ -405,8 +405,7 @@ impl Identity {
             }
             let adopted = Some(place.clone());
             let accepted = self.accepted_with(charge);
-            let generation = |charge: Option<&Charge>| charge.map_or(0, Charge::generation);
-            if generation(charge) > generation(known.as_ref()) {
+            if is_of_later_generation(known.as_ref(), charge) {
                 self.drop_mirror()?;
             }
             self.replace(Record { adopted, charge: charge.copied(), accepted, ..self.record })?;

@@ -77,8 +77,8 @@ struct UnpinArgs {
 /// The new key has the next generation number; a running gateway uses it within a second, and makes its links again. Once a node has accepted a link of that generation, it closes the links of
 /// earlier generations and refuses them from then on. A node that is offline learns of it when the new gateway connects.
 ///
-/// With --cluster the cluster gets another key, as after cluster.key was stolen or lost. Nothing can give a node to another cluster but its owner,
-/// at the device: start each node again with --cluster KEY --repin. Meanwhile the gateway serves nodes of both; --end ends that.
+/// With --cluster, the cluster's key is replaced, for example after cluster.key was stolen or lost. A node changes its cluster only at the
+/// device: restart each node with --cluster KEY --repin. Meanwhile the gateway uses nodes of both clusters; --end completes the rotation.
 #[derive(Debug, Args)]
 struct RotateArgs {
     /// The gateway's configuration file.
@@ -87,7 +87,7 @@ struct RotateArgs {
     /// Replace the cluster's key instead.
     #[arg(long, conflicts_with = "generation")]
     cluster: bool,
-    /// All nodes have been given to the new cluster: refuse those of the previous one, and replace the gateway's key as well.
+    /// Complete the rotation of the cluster's key: refuse nodes of the previous cluster, and replace the gateway's key.
     #[arg(long, requires = "cluster")]
     end: bool,
     /// File with the cluster's private key [default: cluster.key in the folder of the keys].
@@ -154,7 +154,7 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
         return Ok(match folder.end_rotation(args.cluster_key.as_deref())? {
             Some(generation) => writeln!(
                 out,
-                "nodes of the previous cluster are not used any more, and the gateway has another key, generation {generation}; a running gateway uses it within a second"
+                "nodes of the previous cluster are refused, and the gateway has a new key, generation {generation}; a running gateway uses it within a second"
             ),
             None => writeln!(out, "there is no previous cluster"),
         }?);
@@ -170,7 +170,7 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<()> {
             out,
             "its private half is cluster.key in the folder of the keys; keep a copy of the folder elsewhere"
         )?;
-        writeln!(out, "next: start each node again with --cluster {cluster} --repin in the place of the previous key")?;
+        writeln!(out, "next: restart each node with --cluster {cluster} --repin")?;
         writeln!(out, "last: flashmob key rotate {} --cluster --end", args.config.display())?;
         return Ok(());
     }

@@ -26,9 +26,8 @@ const WIDTH: usize = 120;
 /// If a node or its mirror is missing, nothing is written without --accept-loss: that another copy fell behind may be
 /// recorded on the missing node only.
 ///
-/// If somebody took charge of the volume with a stolen key, rotate the gateway's key first. The map is then recovered with
-/// numbers of the new key, which are later than any that the stolen one could use. Mirrors may be false then: --from-map
-/// takes a map that you trust.
+/// If a stolen key was used to take charge of the volume, rotate the gateway's key first: recovery then uses epochs above
+/// any that the stolen key could use. The mirrors may have been falsified: use a map that you trust, with --from-map.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example: another machine replaces a gateway whose disk was lost:
