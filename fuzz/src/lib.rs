@@ -16,6 +16,7 @@ pub mod heard;
 pub mod iperf3;
 pub mod keys;
 pub mod map_log;
+pub mod mirror;
 pub mod mutated;
 pub mod nbd;
 pub mod nbd_client;
@@ -33,7 +34,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -51,6 +52,7 @@ pub const TARGETS: [Target; 23] = [
     ("iperf3", iperf3::run),
     ("keys", keys::run),
     ("map_log", map_log::run),
+    ("mirror", mirror::run),
     ("scrub_file", scrub_file::run),
     ("sums_file", sums_file::run),
     ("trace_format", trace::format),

@@ -39,6 +39,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "keys" => crate::keys::seeds(),
         "admin_host" => crate::admin_host::seeds(),
         "map_log" => crate::map_log::seeds(),
+        "mirror" => crate::mirror::seeds(),
         "scrub_file" => crate::scrub_file::seeds(),
         "sums_file" => crate::sums_file::seeds(),
         "trace_format" => crate::trace::format_seeds(),

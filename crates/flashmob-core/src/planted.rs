@@ -123,6 +123,8 @@ listed! {
         GenerationUnchecked => "generation-unchecked",
         /// A mirror is believed that claims more than the gateway in charge may have decided.
         FalseMirrorBelieved => "false-mirror-believed",
+        /// A mirror is believed that no gateway of the cluster has signed.
+        UnsignedMirrorBelieved => "unsigned-mirror-believed",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -157,7 +159,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::FalseMirrorBelieved;
+    const LAST_OF_COPIES: Bug = Bug::UnsignedMirrorBelieved;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

@@ -208,7 +208,8 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
     while !rest.is_empty() {
         let expected = image.version().saturating_add(1);
         let Some(batch) = Batch::decode(rest) else {
-            if is_torn(rest) {
+            let whole = |bytes: &[u8]| Batch::parse(bytes).map(|batch| (batch.len_bytes(), batch.is_undamaged()));
+            if is_torn(rest, &MAGIC, BATCH_BYTES_MAX, whole) {
                 break;
             }
             return Err(ReplayError::Damaged { record: expected, offset_bytes: offset_bytes as u64 });
@@ -236,20 +237,27 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
     })
 }
 
-/// Whether bytes behind the last whole batch are one that was not written whole.
-fn is_torn(rest: &[u8]) -> bool {
-    if rest.len() > BATCH_BYTES_MAX {
+/// Whether bytes behind the last whole batch, which have at most `most_bytes`, are one that was not written whole. `parse` gives the length of the batch
+/// that bytes begin with, if all of it is there, and whether it is undamaged.
+pub(super) fn is_torn(
+    rest: &[u8],
+    magic: &[u8; 4],
+    most_bytes: usize,
+    parse: impl Fn(&[u8]) -> Option<(usize, bool)>,
+) -> bool {
+    if rest.len() > most_bytes {
         return false;
     }
     let mut budget_bytes = SEARCH_BYTES_MAX;
     for start in 1..rest.len() {
         let behind = rest.get(start..).unwrap_or_default();
-        let Some(batch) = Some(behind).filter(|behind| behind.starts_with(&MAGIC)).and_then(Batch::parse) else {
+        let Some((len_bytes, is_undamaged)) = Some(behind).filter(|behind| behind.starts_with(magic)).and_then(&parse)
+        else {
             continue;
         };
         // Without a budget, bytes that were made for it could take minutes. It is never wrong to refuse.
-        let Some(left_bytes) = budget_bytes.checked_sub(batch.len_bytes()) else { return false };
-        if batch.is_undamaged() {
+        let Some(left_bytes) = budget_bytes.checked_sub(len_bytes) else { return false };
+        if is_undamaged {
             return false;
         }
         budget_bytes = left_bytes;

@@ -16,7 +16,8 @@
 //! | epoch | the number of a start of the gateway; the nonce tells starts with the same number apart |
 //!
 //! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume; `image` is the map in memory; `record` defines its changes;
-//! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `recover` makes a map of nodes' mirrors.
+//! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `signed` is the form of
+//! mirrors in a cluster with keys, `recover` makes a map of them.
 
 mod error;
 mod history;
@@ -27,10 +28,11 @@ mod log;
 mod placement;
 mod record;
 mod recover;
+mod signed;
 mod tally;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use error::{MapError, ReplayError};
 pub use history::{History, Lacking, Start};
@@ -39,6 +41,7 @@ pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
 pub use placement::PlacementError;
 pub use record::Record;
 pub use recover::{Found, RecoverError, Recovered, Terms, mirror_state, recover};
+pub use signed::{SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Unreadable, Verify, Writer, sign_part};
 pub use tally::MapCounts;
 
 use crate::units::MIB;

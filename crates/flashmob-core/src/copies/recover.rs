@@ -3,6 +3,7 @@
 //! The latest mirror has every decision that a copy lacks something ([`crate::gateway`] waits for that), but may lack the last ones that a
 //! chunk is open, or that a copy is current again. So all chunks are taken for open: the gateway compares their copies when it starts.
 
+use super::signed::{self, Unreadable, Verify};
 use super::{MapError, MapImage, Marks, Record, ReplayError, is_unknown_extent, replay};
 use crate::planted::{self, Bug};
 use crate::wire::generation::{first_of, generation_of};
@@ -13,9 +14,12 @@ use crate::wire::mirror::MirrorState;
 /// nodes refuse earlier ones from then on.
 const UNSEEN_MAX: u64 = 1 << 20;
 
-/// What a mirror shows: the map's identity, and how much of it; `None` if it shows no map.
+/// What a mirror shows: the map's identity, and how much of it; `None` if it shows no map. What a signed one says is not verified.
 #[must_use]
 pub fn mirror_state(mirror: &[u8]) -> Option<([u8; 16], MirrorState)> {
+    if signed::is_signed(mirror) {
+        return signed::signed_state(mirror);
+    }
     let replayed = replay(mirror).ok()?;
     Some((replayed.image.map_id(), state_of(&replayed.image, replayed.valid_bytes)))
 }
@@ -36,7 +40,7 @@ pub struct Found<'a> {
 }
 
 /// What a map is recovered with.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Terms<'a> {
     /// Larger each time: it keeps the numbers of one recovery from being those of another, of which no node may have heard. Milliseconds
     /// since 1970.
@@ -46,6 +50,8 @@ pub struct Terms<'a> {
     pub generation: u64,
     /// A map's file, in the place of the latest mirror: who used a stolen key may have written the mirrors.
     pub map: Option<&'a [u8]>,
+    /// What verifies mirrors, in a cluster with keys: others are not believed. Without, all are.
+    pub keys: Option<&'a dyn Verify>,
 }
 
 /// A recovered map, and what is not known of it.
@@ -59,8 +65,8 @@ pub struct Recovered {
     pub of: (u64, u64),
     /// The generation of keys without which no node takes the map.
     pub generation: u64,
-    /// Epoch and version of each node's mirror; `None` if it shows no map, or more than the gateway in charge may have decided.
-    pub mirrors: Vec<Option<(u64, u64)>>,
+    /// Epoch and version of each node's mirror, or why it is not believed.
+    pub mirrors: Vec<Result<(u64, u64), Unreadable>>,
     /// Which of them have what the map lacks: a gateway was started with an older state of the map. What that one acknowledged, or the other, is
     /// not known.
     pub branches: Vec<usize>,
@@ -80,6 +86,9 @@ pub enum RecoverError {
     /// No node has a mirror.
     #[error("no node keeps a mirror of the volume's map; nodes and gateways of earlier builds keep none")]
     NoMirror,
+    /// None that can be believed, as the first is not.
+    #[error("no node has a mirror of the volume's map that can be used; that beside extent {0:032x} is {1}")]
+    NoneUsable(u128, Unreadable),
     /// They belong to several maps.
     #[error(
         "the nodes keep mirrors of two volumes, with the maps {0:032x} and {1:032x}; configure the nodes of one volume only"
@@ -100,20 +109,27 @@ pub enum RecoverError {
 
 /// Recovers a map. The longest part of it is one look at each chunk.
 pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, RecoverError> {
-    let mut images: Vec<Option<MapImage>> = found.iter().map(mirrored).collect();
+    let mut mirrors: Vec<Result<Mirrored, Unreadable>> = found.iter().map(|node| mirrored(node, terms)).collect();
     let given = terms.map.map(|map| Ok::<_, RecoverError>(replay(map)?.image)).transpose()?;
     if let Some(given) = &given {
         // Who is not believed may have written those of another map.
-        images.iter_mut().for_each(|image| *image = image.take().filter(|image| image.map_id() == given.map_id()));
+        for mirror in &mut mirrors {
+            if mirror.as_ref().is_ok_and(|mirror| mirror.image.map_id() != given.map_id()) {
+                *mirror = Err(Unreadable::Beyond);
+            }
+        }
     }
+    let images: Vec<Option<&MapImage>> =
+        mirrors.iter().map(|mirror| mirror.as_ref().ok().map(|mirror| &mirror.image)).collect();
     let number = |image: &MapImage| (image.epoch(), image.version());
     for (at, node) in found.iter().enumerate() {
         if found[..at].iter().any(|other| other.extent_id == node.extent_id) {
             return Err(RecoverError::Twice(u128::from_be_bytes(node.extent_id)));
         }
     }
-    let mut there = images.iter().enumerate().filter_map(|(at, image)| Some((at, image.as_ref()?)));
-    let first = given.as_ref().or(there.clone().next().map(|(_, image)| image)).ok_or(RecoverError::NoMirror)?;
+    let mut there = images.iter().enumerate().filter_map(|(at, image)| Some((at, (*image)?)));
+    let first =
+        given.as_ref().or(there.clone().next().map(|(_, image)| image)).ok_or_else(|| no_mirror(found, &mirrors))?;
     if let Some((_, other)) = there.clone().find(|(_, image)| image.map_id() != first.map_id()) {
         let [a, b] = [first.map_id(), other.map_id()].map(u128::from_be_bytes);
         return Err(RecoverError::OtherMap(a, b));
@@ -121,17 +137,21 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
     let latest = if planted::is(Bug::FirstMirrorRecovered) {
         there.next()
     } else {
-        // Not the one of the latest start: that may have been one with an older state of the map. Of equal ones the first.
-        there.max_by_key(|(at, image)| (image.decisions(), number(image), std::cmp::Reverse(*at)))
+        // Not the one of the latest start: that may have been one with an older state of the map. But of the latest key: who had an earlier one may
+        // have written what was signed with that. Of equal ones the first.
+        let generation = |at: usize| mirrors.get(at).and_then(|mirror| Some(mirror.as_ref().ok()?.generation));
+        there.max_by_key(|(at, image)| (generation(*at), image.decisions(), number(image), std::cmp::Reverse(*at)))
     };
     let (from, image) = match &given {
         Some(image) => (None, image),
-        None => latest.map(|(at, image)| (Some(at), image)).ok_or(RecoverError::NoMirror)?,
+        None => latest.map(|(at, image)| (Some(at), image)).ok_or_else(|| no_mirror(found, &mirrors))?,
     };
     let (of, mut image) = (number(image), image.clone());
     let map_id = image.map_id();
     // Each of them is believed as far as a node takes it for true: it refuses a map that has less.
-    let claimed = |of: fn(&MapImage) -> u64, known: u64| images.iter().flatten().map(of).max().unwrap_or(0).max(known);
+    let claimed = |of: fn(&MapImage) -> u64, known: u64| {
+        images.iter().flatten().map(|image| of(image)).max().unwrap_or(0).max(known)
+    };
     let charges = || found.iter().filter_map(|node| node.charge).filter(|charge| charge.map_id == map_id);
     let latest = |of: fn(&Charge) -> u64, known| charges().map(|charge| of(&charge)).max().unwrap_or(0).max(known);
     let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(terms.moment);
@@ -174,16 +194,18 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
             with_fewer += 1;
         }
     }
-    let mirrors = images.iter().map(|image| image.as_ref().map(number)).collect();
     let is_branch = |image: &MapImage| history.lacking(&state_of(image, 0)).is_some();
-    let branches = (0..).zip(&images).filter(|(_, image)| image.as_ref().is_some_and(is_branch)).map(|(at, _)| at);
+    let branches = (0..).zip(&images).filter(|(_, image)| image.is_some_and(is_branch)).map(|(at, _)| at);
     Ok(Recovered {
         branches: branches.collect(),
+        mirrors: mirrors
+            .iter()
+            .map(|mirror| mirror.as_ref().map(|mirror| number(&mirror.image)).map_err(|why| *why))
+            .collect(),
         image,
         from,
         of,
         generation: generation_of(epoch, version),
-        mirrors,
         missing,
         without_mirror,
         without_copy,
@@ -191,12 +213,49 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
     })
 }
 
+/// What a node's mirror was found to have.
+struct Mirrored {
+    image: MapImage,
+    /// Of the key that has signed it; 0 without.
+    generation: u64,
+}
+
 /// The map that a node's mirror shows.
-fn mirrored(node: &Found<'_>) -> Option<MapImage> {
-    let replayed = replay(node.mirror).ok()?;
-    let state = state_of(&replayed.image, replayed.valid_bytes);
-    let is_of = |charge: Charge| charge.map_id == replayed.image.map_id() && state.fits(&charge);
-    node.charge.is_none_or(is_of).then_some(replayed.image)
+fn mirrored(node: &Found<'_>, terms: &Terms<'_>) -> Result<Mirrored, Unreadable> {
+    let read = |map: &[u8]| replay(map).map_err(|_| Unreadable::Damaged);
+    let keys = terms.keys.filter(|_| !signed::are_unsigned_believed());
+    let (image, state, generation) = if node.mirror.is_empty() {
+        return Err(Unreadable::Absent);
+    } else if signed::is_signed(node.mirror) {
+        let found = signed::read_signed(node.mirror, keys)?;
+        (read(&found.map)?.image, found.state, found.generation)
+    } else if keys.is_some() {
+        return Err(Unreadable::Unsigned);
+    } else {
+        let replayed = read(node.mirror)?;
+        let state = state_of(&replayed.image, replayed.valid_bytes);
+        (replayed.image, state, 0)
+    };
+    if state_of(&image, state.len_bytes) != state {
+        return Err(Unreadable::Damaged);
+    }
+    let is_of = |charge: Charge| charge.map_id == image.map_id() && state.fits(&charge);
+    if node.charge.is_none_or(is_of) { Ok(Mirrored { image, generation }) } else { Err(Unreadable::Beyond) }
+}
+
+/// The map that a node's mirror shows.
+#[cfg(test)]
+pub(super) fn image_of(node: &Found<'_>, terms: &Terms<'_>) -> Result<MapImage, Unreadable> {
+    mirrored(node, terms).map(|mirror| mirror.image)
+}
+
+/// Why no mirror is there: the first that is not believed.
+fn no_mirror(found: &[Found<'_>], mirrors: &[Result<Mirrored, Unreadable>]) -> RecoverError {
+    let why = found.iter().zip(mirrors).find_map(|(node, mirror)| match mirror {
+        Err(Unreadable::Absent) | Ok(_) => None,
+        Err(why) => Some(RecoverError::NoneUsable(u128::from_be_bytes(node.extent_id), *why)),
+    });
+    why.unwrap_or(RecoverError::NoMirror)
 }
 
 /// Takes all chunks for open.

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::{CHUNK_BYTES_MIN, MapImage, Marks, Member, PLACES_MAX, Place, Record};
+use super::{CHUNK_BYTES_MIN, MapImage, Marks, Member, PLACES_MAX, Place, Record, SIGNATURE_BYTES, Sign, Verify};
+use crate::checksum::checksum_of;
 
 /// The size of a chunk in tests.
 pub const CHUNK: u64 = CHUNK_BYTES_MIN;
@@ -79,4 +80,43 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }
         }),
     ]
+}
+
+/// A key whose signatures anybody could make who tries.
+#[derive(Debug, Clone, Copy)]
+pub struct ToyKey {
+    cluster: u8,
+    signer: [u8; 9],
+}
+
+impl ToyKey {
+    pub fn new(cluster: u8, generation: u64) -> ToyKey {
+        let mut signer = [cluster; 9];
+        signer[1..].copy_from_slice(&generation.to_le_bytes());
+        ToyKey { cluster, signer }
+    }
+}
+
+fn toy_signature(signer: &[u8], header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES] {
+    let sum = checksum_of([signer, header, content]).to_le_bytes();
+    std::array::from_fn(|at| sum[at % 4] ^ at as u8)
+}
+
+impl Sign for ToyKey {
+    fn signer(&self) -> &[u8] {
+        &self.signer
+    }
+
+    fn sign(&self, header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        toy_signature(&self.signer, header, content)
+    }
+}
+
+impl Verify for ToyKey {
+    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Option<u64> {
+        let (cluster, generation) = signer.split_first()?;
+        let generation = u64::from_le_bytes(generation.try_into().ok()?);
+        let is_good = *cluster == self.cluster && toy_signature(signer, header, content) == *signature;
+        is_good.then_some(generation)
+    }
 }

@@ -6,7 +6,7 @@ use crate::testing::{
     GatewayBed, NodeBed, Reads, bytes_of, frames, gateway_config, hello, node_config, volume, welcome,
 };
 use flashmob_core::copies::{
-    Found, MapImage, Member, Record, RecoverError, Recovered, Terms, encode_snapshot, mirror_state, recover,
+    Found, MapImage, Member, Record, RecoverError, Recovered, Terms, Unreadable, encode_snapshot, mirror_state, recover,
 };
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, LinkPhase, ReplaceError, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
@@ -221,7 +221,7 @@ fn a_node_that_returns_gets_only_what_it_lacks() {
         bed.link(1, true);
     };
     bed.store_all();
-    bed.gateway.gateway.doubt_mirrors();
+    bed.gateway.gateway.sign_mirrors(bed.gateway.now, || None);
     for is_doubted in [true, false] {
         again(&mut bed);
         bed.commit();
@@ -341,7 +341,7 @@ fn the_latest_mirror_is_recovered_with_all_chunks_open() {
     let (old, new) = (leaked(&older[0]), leaked(&bed.mirrors[1]));
     let recovered = recover(&found([old, new, &[]]), &at(1000)).unwrap();
     assert_eq!((recovered.from, recovered.of), (Some(1), (latest.epoch, latest.version)));
-    assert_eq!(recovered.mirrors[2], None);
+    assert_eq!(recovered.mirrors[2], Err(Unreadable::Absent));
     let image = &recovered.image;
     assert!((0..image.chunks()).all(|chunk| image.marks(chunk).is_open));
     assert!(image.epoch() > 3 + 1000 && image.version() > latest.version + 5 + 1000);
@@ -408,7 +408,7 @@ fn what_an_older_map_has_decided_is_not_recovered() {
     // A backup that lacks ten decisions was started twice, and has made five of its own.
     let (latest, branch) = (leaked(&map_of(4, 30)), leaked(&map_of(6, 25)));
     let branched = |recovered: &Recovered| -> Vec<usize> {
-        assert!(recovered.branches.iter().all(|&at| recovered.mirrors[at].is_some()));
+        assert!(recovered.branches.iter().all(|&at| recovered.mirrors[at].is_ok()));
         recovered.branches.clone()
     };
     let recovered = recover(&[of(1, branch), of(2, latest), of(3, branch)], &at(1000)).unwrap();
@@ -495,12 +495,16 @@ fn a_map_that_is_recovered_with_a_later_key_is_later_than_all_of_the_earlier_one
     untrue.apply(&Record::Epoch { epoch: first(9), nonce: 1 }).unwrap();
     let [own_bytes, a, b] = [&own, &of_thief, &untrue].map(encode_snapshot);
     let of = |n: u8, mirror| Found { extent_id: [n; 16], charge: Some(charge), mirror };
-    let terms = |generation| Terms { moment: 1000, generation, map: Some(&own_bytes) };
+    let terms = |generation| Terms { moment: 1000, generation, map: Some(&own_bytes), ..Terms::default() };
     let found = [of(1, &a), of(2, &b), of(3, &[])];
     for generation in [3, 4, GENERATION_MAX] {
         let recovered = recover(&found, &terms(generation)).unwrap();
         assert_eq!((recovered.from, recovered.of), (None, (own.epoch(), own.version())));
-        assert_eq!((recovered.mirrors[1], recovered.branches), (None, vec![0]), "the untrue one shows no map");
+        assert_eq!(
+            (recovered.mirrors[1], recovered.branches),
+            (Err(Unreadable::Beyond), vec![0]),
+            "the untrue one shows no map"
+        );
         let image = &recovered.image;
         assert!((0..image.chunks()).all(|chunk| image.marks(chunk).is_open));
         assert_eq!((recovered.generation, generation_of(image.epoch(), image.version())), (generation, generation));
@@ -518,7 +522,7 @@ fn a_map_that_is_recovered_with_a_later_key_is_later_than_all_of_the_earlier_one
     let other = encode_snapshot(&other);
     let with_other = [of(1, &own_bytes), of(2, &other), of(3, &[])];
     for terms in [terms(3), Terms { map: None, ..terms(3) }] {
-        assert_eq!(recover(&with_other, &terms).unwrap().mirrors[1], None);
+        assert_eq!(recover(&with_other, &terms).unwrap().mirrors[1], Err(Unreadable::Beyond));
     }
     // Extents that have accepted what the map does not know have forgotten more of it than can be told; others have not.
     let mut with_seen = own.clone();
@@ -552,7 +556,8 @@ fn what_cannot_be_recovered_says_why() {
     };
     let (a, b) = (mirror(1), mirror(2));
     assert_eq!(recover(&[], &at(1)), Err(RecoverError::NoMirror));
-    assert_eq!(recover(&[of(1, &a[1..]), of(2, &[])], &at(1)), Err(RecoverError::NoMirror));
+    let damaged = Err(RecoverError::NoneUsable(u128::from_be_bytes([1; 16]), Unreadable::Damaged));
+    assert_eq!(recover(&[of(2, &[]), of(1, &a[1..])], &at(1)), damaged);
     assert!(matches!(recover(&[of(1, &a), of(2, &b)], &at(1)), Err(RecoverError::OtherMap(..))));
     assert!(matches!(recover(&[of(1, &a), of(1, &a)], &at(1)), Err(RecoverError::Twice(_))));
     assert!(recover(&[of(1, &a)], &at(u64::MAX)).is_err(), "the numbers are used up");

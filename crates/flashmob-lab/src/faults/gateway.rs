@@ -138,6 +138,7 @@ impl World {
                 self.samples_seen = 0;
                 self.gateway.links = vec![(None, 0); core.links_count()];
                 self.gateway.core = Some(core);
+                self.sign_mirrors();
                 self.wake_gateway();
             }
             Err(error) => self.ctx.fail(format!("the gateway refuses its configuration: {error}")),

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flashmob_core::copies::{Found, RecoverError, Recovered, Terms, encode_snapshot, mirror_state, recover};
+use flashmob_core::copies::{
+    Found, RecoverError, Recovered, Terms, Unreadable, Verify, encode_snapshot, mirror_state, recover,
+};
 use flashmob_core::node::{MirrorDone, MirrorOp};
 use flashmob_core::wire::mirror::{MIRROR_FRAME_BYTES_MAX, PutMirror};
 use rand::Rng;
@@ -188,20 +190,28 @@ impl World {
         if self.gateway.core.is_none() {
             return;
         }
-        let terms = Terms { moment: self.ctx.now.as_nanos(), generation: self.stolen_key.generation, map };
-        let found: Vec<Found<'_>> = (0..self.nodes.len())
-            .map(|n| Found {
-                extent_id: self.nodes[n].extent_id(),
-                charge: self.nodes[n].charge(),
-                mirror: self.nodes[n].mirror.bytes(),
-            })
-            .collect();
-        let Recovered { image, missing, without_mirror, .. } = match recover(&found, &terms) {
+        let key = self.signing_key();
+        let keys = key.as_ref().map(|key| key as &dyn Verify);
+        let (moment, generation) = (self.ctx.now.as_nanos(), self.stolen_key.generation);
+        let terms = Terms { moment, generation, map, keys };
+        let mirrors: Vec<Vec<u8>> = self.nodes.iter().map(|node| node.mirror.bytes().to_vec()).collect();
+        let found = self.nodes.iter().zip(&mirrors);
+        let found: Vec<Found<'_>> =
+            found.map(|(node, mirror)| Found { extent_id: node.extent_id(), charge: node.charge(), mirror }).collect();
+        self.check_forged(&found, &terms);
+        let Recovered { image, missing, without_mirror, mirrors, .. } = match recover(&found, &terms) {
             Ok(recovered) => recovered,
             // Nothing was mirrored yet: the disk was not lost.
             Err(RecoverError::NoMirror) => return,
             Err(error) => return self.ctx.fail(format!("the map cannot be recovered: {error}")),
         };
+        let unreadable = |why: &Unreadable| matches!(why, Unreadable::Unsigned | Unreadable::Damaged);
+        if let Some((n, why)) =
+            mirrors.iter().enumerate().find_map(|(n, mirror)| Some((n, mirror.err().filter(unreadable)?)))
+            && map.is_none()
+        {
+            return self.ctx.fail(format!("the mirror of node {n} cannot be recovered from: {why}"));
+        }
         if !missing.is_empty() {
             return self.ctx.fail(format!("the extents of members {missing:?} are not found"));
         }

@@ -47,6 +47,7 @@ mod scenario;
 mod scenario_copies;
 mod scrub;
 mod second;
+mod signed;
 mod slow_flush;
 mod stall;
 mod stolen;

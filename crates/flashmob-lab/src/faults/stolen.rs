@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::copies::{Record, encode_snapshot, replay};
+use flashmob_core::copies::{Record, Writer, encode_snapshot, replay, sign_part};
 use flashmob_core::node::{ACCEPTED_MAX, LinkId, NodeEvent};
 use flashmob_core::wire::generation::first_of;
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, Hello};
@@ -97,7 +97,12 @@ impl World {
     fn false_map(&self, (epoch, nonce): (u64, u64)) -> Option<Vec<u8>> {
         let mut image = replay(self.map.bytes()).ok()?.image;
         image.apply(&Record::Epoch { epoch, nonce }).ok()?;
-        Some(encode_snapshot(&image)).filter(|map| map.len() <= MIRROR_FRAME_BYTES_MAX)
+        let mut map = encode_snapshot(&image);
+        if let Some(key) = self.signing_key() {
+            let writer = Writer { map_id: image.map_id(), epoch, nonce };
+            map = sign_part(&key, &writer, None, image.version(), &map);
+        }
+        Some(map).filter(|map| map.len() <= MIRROR_FRAME_BYTES_MAX)
     }
 
     /// The thief links to a node, and is gone again. Whether it was accepted.

@@ -474,7 +474,7 @@ impl Links {
         self.grant_in_use.set(&keys.grant);
         log::info!("keys: generation {}, {} nodes are pinned", keys.granted.generation, keys.pins.iter().count());
         if keys.granted != before.granted {
-            gateway.doubt_mirrors();
+            gateway.sign_mirrors(now, || Some(keys.mirror_signer()));
         }
         let extent_of = |keys: &GatewayKeys, stream: &Stream| keys.extent_of(stream.peer_spki(LINK_PURPOSE)?);
         let is_over = |base: &Base| match base {

@@ -202,6 +202,9 @@ impl GatewayServer {
             ..GatewayConfig::new(id, session, volumes)
         })?;
         gateway.set_sampling(Sampling { one_in: config.trace_one_in, clock_start_ns: clock.start_monotonic_ns() });
+        if let Some(keys) = &keys {
+            gateway.sign_mirrors(clock.now(), || Some(keys.mirror_signer()));
+        }
         let links_count = gateway.links_count();
         let links = Links::new(links_count, FIRST_LINK, places, extents, clock, wake.clone(), keys);
         let (native_handle, native_calls) = native(wake.clone(), config.volumes.len());

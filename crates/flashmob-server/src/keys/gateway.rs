@@ -1,8 +1,13 @@
 //! What a gateway needs to link to its nodes. It follows what `flashmob key` changes in the folder meanwhile.
 
+use std::sync::Arc;
+
+use flashmob_core::copies::Sign;
+
 use super::folder::{Folder, FolderError, LINK_PURPOSE};
 use super::grant::Grant;
-use super::key::PublicKey;
+use super::key::{PublicKey, SecretKey};
+use super::mirrors::{MirrorSigner, MirrorVerifier};
 use super::pins::{FILE_BYTES_MAX, Pins, read_file};
 use super::shown;
 use crate::net::tls::TlsEnd;
@@ -12,6 +17,7 @@ use crate::store::{ExtentId, read_bounded};
 #[derive(Debug)]
 pub struct GatewayKeys {
     folder: Folder,
+    key: Arc<SecretKey>,
     /// The file with the nodes' keys, as it was read.
     nodes_file: Vec<u8>,
     /// The grant, to be sent first.
@@ -47,7 +53,7 @@ impl Folder {
             path: self.path("gateway.key"),
             source,
         })?;
-        Ok(GatewayKeys { folder: self.clone(), nodes_file, grant, granted, previous, pins, end })
+        Ok(GatewayKeys { folder: self.clone(), key: Arc::new(key), nodes_file, grant, granted, previous, pins, end })
     }
 }
 
@@ -73,6 +79,18 @@ impl GatewayKeys {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.previous.as_ref().map_or(self.granted.generation, |(_, grant)| grant.generation)
+    }
+
+    /// Signs mirrors of maps.
+    #[must_use]
+    pub fn mirror_signer(&self) -> Box<dyn Sign> {
+        Box::new(MirrorSigner { key: self.key.clone(), grant: self.grant.clone() })
+    }
+
+    /// Verifies mirrors that gateways of these clusters have signed.
+    #[must_use]
+    pub fn mirror_verifier(&self) -> MirrorVerifier {
+        MirrorVerifier(self.clusters().collect())
     }
 
     /// Reads the folder again if it has changed. Returns what was used before, if it has.

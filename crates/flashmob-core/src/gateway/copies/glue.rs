@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::read::Verdict;
 use super::{Copies, CopiesStatus, Cx, Inner, MemberStatus};
+use crate::copies::Sign;
 use crate::gateway::alive::PROBE_PATIENCE;
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
@@ -406,9 +407,14 @@ impl Gateway {
         self.volumes.get(volume)?.copies.as_deref().map(Copies::image)
     }
 
-    /// The gateway's key was replaced: who had the one before may have written mirrors. They are made anew when their nodes are linked again.
-    pub fn doubt_mirrors(&mut self) {
-        self.volumes.iter_mut().filter_map(|volume| volume.copies.as_deref_mut()).for_each(Copies::doubt_mirrors);
+    /// What signs the mirrors of volumes with copies from now on, one for each; `None` without keys. Mirrors are made anew. Call it when the gateway's
+    /// key was replaced, too: who had the one before may have written mirrors.
+    pub fn sign_mirrors(&mut self, now: Time, mut sign: impl FnMut() -> Option<Box<dyn Sign>>) {
+        for &volume in &self.with_copies {
+            if let Some(copies) = self.volumes[volume].copies.as_deref_mut() {
+                copies.sign_mirrors(now, sign());
+            }
+        }
     }
 
     /// The state of a volume's copies; `None` if it has none.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::log::Batch;
 use super::{Copies, Cx};
-use crate::copies::{History, Lacking, MapImage, encode_snapshot};
+use crate::copies::{History, Lacking, MapImage, Sign, Writer, encode_snapshot, sign_part};
 use crate::gateway::Event;
 use crate::gateway::state::{LinkId, State};
 use crate::node::{are_older_maps_believed, older_map};
@@ -35,7 +35,9 @@ const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
 /// The mirrors of a volume's map.
 #[derive(Debug)]
 pub struct Mirrors {
-    start: (u64, u64),
+    writer: Writer,
+    /// What signs all that is sent, in a cluster with keys.
+    sign: Option<Box<dyn Sign>>,
     /// What the map had when it was opened.
     had: History,
     recent: Recent,
@@ -118,7 +120,8 @@ impl Mirrors {
     /// Of a map in the epoch of this start. Nothing is known of the nodes' mirrors.
     pub fn new(image: &MapImage) -> Mirrors {
         Mirrors {
-            start: (image.epoch(), image.nonce()),
+            writer: Writer { map_id: image.map_id(), epoch: image.epoch(), nonce: image.nonce() },
+            sign: None,
             had: image.history(),
             recent: Recent::new(image.version()),
             whole: None,
@@ -143,9 +146,37 @@ impl Mirrors {
         if self.wants_whole() {
             let (at, version) = self.recent.end();
             debug_assert_eq!(version, image.version(), "all of it is durable");
-            self.whole = Some(Arc::new(Whole { version, at, bytes: encode_snapshot(image) }));
+            let bytes = self.snapshot(image);
+            self.whole = Some(Arc::new(Whole { version, at, bytes }));
             self.look_at(now);
         }
+    }
+
+    /// A mirror's bytes with this image.
+    fn snapshot(&self, image: &MapImage) -> Vec<u8> {
+        let bytes = encode_snapshot(image);
+        match &self.sign {
+            Some(sign) => sign_part(&**sign, &self.writer, None, image.version(), &bytes),
+            None => bytes,
+        }
+    }
+
+    /// All that is sent from now on is signed by this. Mirrors are made anew: who had the key before may have written them, and one signer signs all of a
+    /// mirror.
+    fn sign_with(&mut self, now: Time, sign: Option<Box<dyn Sign>>) {
+        self.sign = sign;
+        self.whole = None;
+        if let Some((_, whole)) = &mut self.out {
+            *whole = None;
+        }
+        self.recent.begin_anew(self.recent.end().1);
+        for mirror in &mut self.members {
+            mirror.is_doubted = true;
+            if mirror.is_linked() {
+                mirror.phase = Phase::Lacking(None);
+            }
+        }
+        self.look_at(now);
     }
 
     /// What a node's mirror has that the map lacked when it was opened.
@@ -160,7 +191,8 @@ impl Mirrors {
         let (whole_bytes, is_doubted) = (mirror.whole_bytes, mirror.is_doubted);
         *mirror = Mirror { link: Some(link), is_known: told.is_some(), is_doubted, ..Mirror::default() };
         let Some(told) = told else { return };
-        let is_of_this_start = !is_doubted && (told.epoch, told.nonce) == self.start && told.len_bytes > 0;
+        let is_of_this_start =
+            !is_doubted && (told.epoch, told.nonce) == (self.writer.epoch, self.writer.nonce) && told.len_bytes > 0;
         let after = self.recent.after(told.version).filter(|_| is_of_this_start);
         mirror.phase = match after {
             Some(at) => {
@@ -175,11 +207,6 @@ impl Mirrors {
         self.look_at(now);
     }
 
-    /// All of them are made anew when their nodes are linked again.
-    pub fn doubt(&mut self) {
-        self.members.iter_mut().for_each(|mirror| mirror.is_doubted = true);
-    }
-
     /// A batch is being made durable. `image` has what was decided; it is what the batch leads to if that is its number.
     pub fn committing(&mut self, batch: &Batch, image: &MapImage) {
         if !self.members.iter().any(Mirror::is_linked) {
@@ -188,7 +215,7 @@ impl Mirrors {
             return self.recent.begin_anew(batch.number);
         }
         let is_all = batch.number == image.version() && self.wants_whole();
-        let whole = is_all.then(|| encode_snapshot(image));
+        let whole = is_all.then(|| self.snapshot(image));
         self.out = Some((batch.clone(), whole));
     }
 
@@ -198,7 +225,10 @@ impl Mirrors {
         if batch.is_whole {
             self.recent.begin_anew(batch.number);
         } else {
-            self.recent.push(&batch.bytes, batch.number);
+            let after = self.recent.end().1;
+            let signed = self.sign.as_ref();
+            let signed = signed.map(|sign| sign_part(&**sign, &self.writer, Some(after), batch.number, &batch.bytes));
+            self.recent.push(signed.as_deref().unwrap_or(&batch.bytes), batch.number);
         }
         let end = self.recent.end().0;
         for mirror in self.members.iter_mut().filter(|mirror| matches!(mirror.phase, Phase::InStep)) {
@@ -263,8 +293,8 @@ impl Mirrors {
 
     /// The next frame for a member, if it needs one now.
     fn next(&mut self, now: Time, member: usize, wanted: u64) -> Option<(LinkId, PutMirror, Vec<u8>)> {
-        let (start, end_at) = (self.start, self.recent.end().0);
-        let state = |version, len_bytes| MirrorState { epoch: start.0, nonce: start.1, version, len_bytes };
+        let (Writer { epoch, nonce, .. }, end_at) = (self.writer, self.recent.end().0);
+        let state = |version, len_bytes| MirrorState { epoch, nonce, version, len_bytes };
         let mirror = self.members.get(member)?;
         let compacts = mirror.wants_compaction() && self.may_compact(member);
         let whole = self.whole_for(mirror);
@@ -369,9 +399,9 @@ impl Copies {
         self.deposed.clone().or_else(|| self.mirrors.lacking(told).map(why))
     }
 
-    /// The mirrors are made anew when their nodes are linked again.
-    pub(in crate::gateway) fn doubt_mirrors(&mut self) {
-        self.mirrors.doubt();
+    /// What signs the mirrors from now on.
+    pub(in crate::gateway) fn sign_mirrors(&mut self, now: Time, sign: Option<Box<dyn Sign>>) {
+        self.mirrors.sign_with(now, sign);
     }
 
     /// What a node's welcome tells of its mirror.

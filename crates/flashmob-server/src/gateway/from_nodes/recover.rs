@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use flashmob_core::copies::{Found, Record, Recovered, Terms, encode_batch, recover};
+use flashmob_core::copies::{Found, Record, RecoverError, Recovered, Terms, Unreadable, Verify, encode_batch, recover};
 
 use super::recall::Told;
 use super::{ask_all, check_places, named};
@@ -13,6 +13,7 @@ use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
 use crate::gateway::server::load_keys;
+use crate::keys::GatewayKeys;
 use crate::keys::grant::GENERATION_MAX;
 use crate::store::ExtentId;
 
@@ -27,18 +28,29 @@ pub struct Recovery {
     pub nodes: Vec<NodeFound>,
 }
 
+/// What a map is recovered from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sources<'a> {
+    /// The file of a map, in the place of the latest mirror.
+    pub map: Option<&'a Path>,
+    /// Mirrors count, too, that no gateway of the cluster has signed.
+    pub accepts_unsigned: bool,
+}
+
 /// A node, as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFound {
     /// Its address, or its path.
     pub name: String,
-    /// Its extent, and epoch and version of its mirror; or why it is not known.
-    pub found: Result<(ExtentId, Option<(u64, u64)>), String>,
+    /// Its extent, or why it is not known.
+    pub extent: Result<ExtentId, String>,
+    /// Epoch and version of its mirror, or why it is not believed.
+    pub mirror: Result<(u64, u64), Unreadable>,
 }
 
 impl Recovery {
-    /// Asks the nodes of a volume, and recovers its map: from the latest of their mirrors, or from the file of a `map`. Nothing is changed.
-    pub fn look(config: &Config, config_path: &Path, volume: &str, map: Option<&Path>) -> anyhow::Result<Recovery> {
+    /// Asks the nodes of a volume, and recovers its map. Nothing is changed.
+    pub fn look(config: &Config, config_path: &Path, volume: &str, sources: &Sources<'_>) -> anyhow::Result<Recovery> {
         let volume = named(config, volume)?;
         let copies = volume.copies.as_ref().with_context(|| {
             format!("volume '{}' has no copies, and no map; its gateway needs the configuration alone", volume.name)
@@ -51,7 +63,7 @@ impl Recovery {
             path.display()
         );
         let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-        let map = map.map(read).transpose()?;
+        let map = sources.map.map(read).transpose()?;
         let keys = load_keys(config)?;
         let told = ask_all(volume, keys.as_ref());
         check_places(volume, &told)?;
@@ -61,18 +73,19 @@ impl Recovery {
             .map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror })
             .collect();
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let generation = keys.map_or(0, |keys| keys.generation());
-        let recovered = recover(&of_nodes, &Terms { moment, generation, map: map.as_deref() })?;
+        let generation = keys.as_ref().map_or(0, GatewayKeys::generation);
+        let verifier = keys.as_ref().filter(|_| !sources.accepts_unsigned).map(GatewayKeys::mirror_verifier);
+        let keys = verifier.as_ref().map(|verifier| verifier as &dyn Verify);
+        let recovered =
+            recover(&of_nodes, &Terms { moment, generation, map: map.as_deref(), keys }).map_err(explain)?;
         check_generation(&recovered, generation)?;
         check(volume, copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
         let mut mirrors = recovered.mirrors.iter();
         let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
             name: node.source.name(),
-            found: match told {
-                Ok(told) => Ok((ExtentId(told.extent_id), mirrors.next().copied().flatten())),
-                Err(error) => Err(error.clone()),
-            },
+            extent: told.as_ref().map(|told| ExtentId(told.extent_id)).map_err(String::clone),
+            mirror: told.as_ref().ok().and_then(|_| mirrors.next().copied()).unwrap_or(Err(Unreadable::Absent)),
         });
         let nodes = nodes.collect();
         Ok(Recovery { path, recovered, nodes })
@@ -91,6 +104,19 @@ impl Recovery {
         })?;
         Ok(file.path().to_path_buf())
     }
+}
+
+/// Says what to do about mirrors that are not believed.
+fn explain(error: RecoverError) -> anyhow::Error {
+    let is_unsigned = matches!(error, RecoverError::NoneUsable(_, Unreadable::Unsigned));
+    let error = anyhow::Error::from(error);
+    if !is_unsigned {
+        return error;
+    }
+    error.context(
+        "a mirror that was written before the cluster had keys, or with the key of another cluster, is used with --accept-unsigned only: \
+         somebody else may have written it",
+    )
 }
 
 /// Refuses a map that no node would take from a gateway with a key of that generation.

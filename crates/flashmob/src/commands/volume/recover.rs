@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use flashmob_server::config::Config;
-use flashmob_server::gateway::from_nodes::recover::Recovery;
+use flashmob_server::gateway::from_nodes::recover::{Recovery, Sources};
 use flashmob_text::{Side, Table};
 use serde::Serialize;
 
@@ -25,6 +25,9 @@ const WIDTH: usize = 120;
 ///
 /// If a node or its mirror is missing, nothing is written without --accept-loss: that another copy fell behind may be
 /// recorded on the missing node only.
+///
+/// In a cluster with keys, only mirrors that a gateway of the cluster has signed are used: a node cannot make one. Of these, the
+/// ones signed with the latest key come first.
 ///
 /// If a stolen key was used to take charge of the volume, rotate the gateway's key first: recovery then uses epochs above
 /// any that the stolen key could use. The mirrors may have been falsified: use a map that you trust, with --from-map.
@@ -49,6 +52,10 @@ pub struct RecoverArgs {
     /// Recover from this map instead of the nodes' mirrors.
     #[arg(long, value_name = "FILE")]
     from_map: Option<PathBuf>,
+    /// Use mirrors that no gateway of the cluster has signed, too: written before the cluster had keys, or when all keys were
+    /// lost. Any node may have falsified them.
+    #[arg(long)]
+    accept_unsigned: bool,
     #[command(flatten)]
     map: MapArgs,
 }
@@ -68,7 +75,7 @@ struct Report {
     chunks: u32,
     /// Nodes that were not found.
     missing_nodes: Vec<u16>,
-    /// Nodes that were found without a mirror that can be read.
+    /// Nodes that were found without a mirror that can be used.
     nodes_without_mirror: Vec<u16>,
     /// Chunks without a current copy on the nodes that were found.
     chunks_without_copy: Vec<u32>,
@@ -82,9 +89,11 @@ struct NodeReport {
     name: String,
     /// Its extent; none if it was not found.
     extent: Option<String>,
-    /// Epoch and version of its mirror, if it has one.
+    /// Epoch and version of its mirror, if that is used.
     epoch: Option<u64>,
     version: Option<u64>,
+    /// Why its mirror is not used.
+    no_mirror: Option<String>,
     /// Its mirror has what the recovered map lacks: a gateway was started with an older state of the map. What was acknowledged there only is
     /// lost.
     is_branched: bool,
@@ -92,9 +101,11 @@ struct NodeReport {
     error: Option<String>,
 }
 
-pub fn run(RecoverArgs { map: args, accept_loss, from_map }: &RecoverArgs) -> anyhow::Result<()> {
+pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
+    let RecoverArgs { map: args, accept_loss, from_map, accept_unsigned } = args;
     let config = Config::load(&args.config)?;
-    let recovery = Recovery::look(&config, &args.config, &args.volume, from_map.as_deref())?;
+    let sources = Sources { map: from_map.as_deref(), accepts_unsigned: *accept_unsigned };
+    let recovery = Recovery::look(&config, &args.config, &args.volume, &sources)?;
     let mut report = Report::of(&recovery);
     args.tell_found(report.lines())?;
     let is_branched = report.nodes.iter().any(|node| node.is_branched);
@@ -128,18 +139,18 @@ impl Report {
         let (epoch, version) = recovered.of;
         // Of the nodes that were found, in their order.
         let found: Vec<usize> =
-            (0..).zip(nodes).filter(|(_, node)| node.found.is_ok()).map(|(number, _)| number).collect();
+            (0..).zip(nodes).filter(|(_, node)| node.extent.is_ok()).map(|(number, _)| number).collect();
         let branched: Vec<usize> = recovered.branches.iter().filter_map(|&at| found.get(at).copied()).collect();
         let nodes = nodes.iter().enumerate().map(|(number, node)| {
-            let known = node.found.as_ref().ok();
-            let mirror = known.and_then(|(_, mirror)| *mirror);
+            let mirror = node.mirror.ok();
             NodeReport {
                 name: node.name.clone(),
-                extent: known.map(|(extent, _)| extent.to_string()),
+                extent: node.extent.as_ref().ok().map(ToString::to_string),
                 epoch: mirror.map(|(epoch, _)| epoch),
                 version: mirror.map(|(_, version)| version),
+                no_mirror: node.mirror.err().filter(|_| node.extent.is_ok()).map(|why| why.to_string()),
                 is_branched: branched.contains(&number),
-                error: node.found.as_ref().err().cloned(),
+                error: node.extent.as_ref().err().cloned(),
             }
         });
         Report {
@@ -168,7 +179,7 @@ impl Report {
                     let branch = if node.is_branched { " of another state of the map" } else { "" };
                     format!("epoch {epoch}, version {version}{branch}")
                 }
-                _ => "none".to_string(),
+                _ => node.no_mirror.clone().unwrap_or_default(),
             };
             let extent = node.extent.clone().unwrap_or_default();
             table.plain([number.to_string(), printable(&node.name), extent, mirror]);
@@ -189,7 +200,7 @@ impl Report {
         if !self.nodes_without_mirror.is_empty() {
             let without: Vec<String> = self.nodes_without_mirror.iter().map(u16::to_string).collect();
             lines.push(format!(
-                "nodes {} have no mirror that can be read; what was recorded there only is lost as well",
+                "nodes {} have no mirror that can be used; what was recorded there only is lost as well",
                 without.join(", ")
             ));
         }

@@ -1,0 +1,81 @@
+//! Signatures of the mirrors of maps that nodes keep: by the gateway's key, with the grant that proves whose that is.
+//!
+//! Who recovers a map needs the cluster's public key alone, so nothing is lost with a gateway that could not be verified with what the cluster's
+//! backup has.
+
+use std::sync::Arc;
+
+use flashmob_core::copies::{SIGNATURE_BYTES, Sign, Verify};
+use sha2::{Digest, Sha256};
+
+use super::grant::Grant;
+use super::key::{PublicKey, SecretKey};
+
+/// What the gateway's key signs besides is TLS's handshake, which begins with 64 spaces (RFC 8446, 4.4.3).
+const LABEL: &[u8] = b"flashmob-mirror/1";
+
+/// Of a gateway.
+#[derive(Debug)]
+pub(super) struct MirrorSigner {
+    pub key: Arc<SecretKey>,
+    pub grant: Vec<u8>,
+}
+
+/// Knows the clusters whose gateways are believed.
+#[derive(Debug)]
+pub struct MirrorVerifier(pub(super) Vec<PublicKey>);
+
+/// What is signed. The hash has a fixed length, so it is clear where the header ends.
+fn message(header: &[u8], content: &[u8]) -> Vec<u8> {
+    [LABEL, header, &Sha256::digest(content)[..]].concat()
+}
+
+impl Sign for MirrorSigner {
+    fn signer(&self) -> &[u8] {
+        &self.grant
+    }
+
+    fn sign(&self, header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        let signature = self.key.sign(&message(header, content));
+        // Of Ed25519 they have this length; another would verify nowhere.
+        std::array::from_fn(|at| signature.get(at).copied().unwrap_or(0))
+    }
+}
+
+impl Verify for MirrorVerifier {
+    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Option<u64> {
+        let grant = Grant::parse(signer).ok().filter(|grant| self.0.contains(&grant.cluster))?;
+        grant.gateway.verifies(&message(header, content), signature).then_some(grant.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_gateway_of_the_cluster_has_signed_is_verified_and_nothing_else() {
+        let [cluster, other, gateway, second] = std::array::from_fn(|_| SecretKey::draw().unwrap());
+        let (clusters, seconds) = (cluster.public(), second.public());
+        let grant = Grant::sign(&cluster, gateway.public(), 7).to_vec();
+        let signer = MirrorSigner { key: Arc::new(gateway), grant: grant.clone() };
+        let verifier = MirrorVerifier(vec![other.public(), clusters]);
+        let signature = signer.sign(b"header", b"content");
+        assert_eq!(verifier.verify(signer.signer(), b"header", b"content", &signature), Some(7));
+        for (header, content) in [("head", "ercontent"), ("headerc", "ontent"), ("header", "Content"), ("", "")] {
+            assert_eq!(verifier.verify(&grant, header.as_bytes(), content.as_bytes(), &signature), None);
+        }
+        for bit in 0..8 * SIGNATURE_BYTES {
+            let mut bad = signature;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(verifier.verify(&grant, b"header", b"content", &bad), None, "bit {bit}");
+        }
+        // The grant of another gateway, by another cluster, none.
+        let seconds = Grant::sign(&cluster, seconds, 7);
+        let by_other = Grant::sign(&SecretKey::draw().unwrap(), signer.key.public(), 7);
+        for bad in [&seconds[..], &by_other, &[], &grant[1..], &[&grant[..], &[0]].concat()] {
+            assert_eq!(verifier.verify(bad, b"header", b"content", &signature), None);
+        }
+        assert_eq!(MirrorVerifier(vec![other.public()]).verify(&grant, b"header", b"content", &signature), None);
+    }
+}

@@ -1,0 +1,7 @@
+//! A mirror of a map: any bytes show a map that a gateway has signed, or none.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| flashmob_fuzz::mirror::run(data));

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Shows that a map is recovered from mirrors alone that a gateway of the cluster has signed: a node that falsifies its own is found out, and a key that was replaced comes after the next one.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+. "$TESTS/lib/copies.sh"
+. "$TESTS/lib/keys.sh"
+need jq
+
+NODE_SIZE=16MiB
+MAP=$DIR/gateway.toml.pool.map
+recover=("$FLASHMOB" volume recover "$DIR/gateway.toml" pool)
+mirror_of() { echo "$DIR/$1.img.map"; }
+# falsify NODE HOW: changes a mirror as its node may: `unsigned` is the gateway's own map, without a signature; `changed` has another number in a
+# signed part, and the checksum that goes with it.
+falsify() {
+    "$PYTHON" - "$(mirror_of "$1")" "$MAP" "$2" <<'PY'
+import struct, sys, zlib
+mirror, own, how = sys.argv[1:]
+data = bytearray(open(mirror, "rb").read())
+assert data[:4] == b"FMsg", "it is signed"
+if how == "unsigned":
+    data = bytearray(open(own, "rb").read())
+else:
+    signer, = struct.unpack_from("<H", data, 6)
+    content, = struct.unpack_from("<I", data, 56)
+    data[64 + signer + content // 2] ^= 1
+    struct.pack_into("<I", data, 60, zlib.crc32(data[:60] + data[64:64 + signer + content + 64]))
+open(mirror, "wb").write(data)
+PY
+}
+# signed_by FILE: the mirrors that have this grant, at their beginning.
+signed_by() {
+    local node
+    for node in node0 node1 node2; do
+        if cmp -s -n 145 "$1" <(tail -c +65 "$(mirror_of "$node")"); then echo "$node"; fi
+    done
+}
+all_signed_by() { [ "$(signed_by "$1" | wc -l)" = 3 ]; }
+# falsified NODE HOW: a node that was stopped comes back with a falsified mirror.
+falsified() {
+    stop "$1" KILL
+    check "$1 falsifies its mirror ($2)" falsify "$1" "$2"
+    run_node "$1"
+}
+
+start_keyed 3 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'timeout = "60s"' 'reconnect_max = "500ms"'
+admin_address
+whole_again
+URI=$UNIX_URI
+check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+wait_for 20 '3 nodes to have a mirror of the map' copies '.mirrors == 3'
+cp "$DIR/gateway.keys/gateway.grant" "$DIR/first.grant"
+wait_for 20 'all mirrors to be signed' all_signed_by "$DIR/first.grant"
+stop gateway KILL
+mv "$MAP" "$DIR/own.map"
+cp "$DIR/own.map" "$MAP"
+
+falsified node0 unsigned
+falsified node1 changed
+rm "$MAP"
+refused 'a map of one mirror is not recovered unasked' '--accept-loss' "${recover[@]}" --dry-run
+check 'who has falsified theirs is told' test "$(grep -c 'not signed by a gateway of this cluster' "$DIR/check.out")" = 2
+cp "$DIR/own.map" "$MAP"
+falsified node2 changed
+rm "$MAP"
+refused 'nothing is recovered from falsified mirrors' 'is used with --accept-unsigned only' "${recover[@]}" --accept-loss --yes
+check 'but for somebody who accepts that' "${recover[@]}" --accept-unsigned --accept-loss --dry-run
+stop node2 KILL
+check 'node2 gets back what it had' cp "$DIR/own.map" "$(mirror_of node2)"
+run_node node2
+refused 'a mirror from before the cluster had keys is not used unasked' 'is used with --accept-unsigned only' "${recover[@]}" --accept-loss --yes
+check 'but with --accept-unsigned' "${recover[@]}" --accept-unsigned --accept-loss --yes
+gateway_again
+whole_again
+URI=$UNIX_URI
+check 'every byte is there' is_all_there
+wait_for 20 'all mirrors to be signed again' all_signed_by "$DIR/first.grant"
+
+# A key that was replaced. Node 2 is away, and has a mirror that was signed with it.
+stop node2 KILL
+check 'the gateway gets a key of the next generation' "$FLASHMOB" key rotate "$DIR/gateway.toml"
+both_signed_by_next() { [ "$(signed_by "$DIR/gateway.keys/gateway.grant" | tr '\n' ' ')" = 'node0 node1 ' ]; }
+wait_for 20 'the others to have mirrors that are signed with it' both_signed_by_next
+check 'the one of node 2 is of the key before' test "$(signed_by "$DIR/first.grant")" = node2
+wait_for 20 'the mirrors to be in step' copies '.mirrors == 2'
+stop gateway KILL
+rm "$MAP"
+run_node node2
+"${recover[@]}" --yes --accept-loss --output json >"$DIR/told.json" || fail 'the map is not recovered'
+check 'the map is that of the latest key' jq -e '.from_node < 2' "$DIR/told.json"
+gateway_again
+whole_again
+URI=$UNIX_URI
+check 'every byte is there again' is_all_there
+wait_for 20 'all to have mirrors that are signed with the next key' all_signed_by "$DIR/gateway.keys/gateway.grant"
