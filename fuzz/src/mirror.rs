@@ -2,8 +2,8 @@
 
 use flashmob_core::checksum::{checksum_of, checksum_of_two};
 use flashmob_core::copies::{
-    CHUNK_BYTES_MIN, Found, MapImage, Member, Record, SIGNATURE_BYTES, Sign, Terms, Verify, Writer, encode_batch,
-    encode_snapshot, mirror_state, recover, sign_part,
+    CHUNK_BYTES_MIN, Found, MapImage, Member, Record, SIGNATURE_BYTES, Sign, Signer, Terms, Verify, Writer,
+    encode_batch, encode_snapshot, mirror_state, recover, sign_part,
 };
 
 /// Bytes of a part's header, and where its lengths and its checksum lie in it (docs/map-format.md).
@@ -14,14 +14,14 @@ const CHECKSUM_AT: usize = 60;
 
 /// Its signatures stand for those that nobody else can make.
 #[derive(Debug)]
-struct Signer;
+struct Key;
 
 fn signature(header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES] {
     let sum = checksum_of([header, content]).to_le_bytes();
     std::array::from_fn(|at| sum[at % 4])
 }
 
-impl Sign for Signer {
+impl Sign for Key {
     fn signer(&self) -> &[u8] {
         b"signer"
     }
@@ -31,9 +31,19 @@ impl Sign for Signer {
     }
 }
 
-impl Verify for Signer {
-    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signed: &[u8; SIGNATURE_BYTES]) -> Option<u64> {
-        (signer == b"signer" && signature(header, content) == *signed).then_some(1)
+impl Verify for Key {
+    fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>> {
+        (signer == b"signer").then(|| Box::new(Key) as Box<dyn Signer>)
+    }
+}
+
+impl Signer for Key {
+    fn generation(&self) -> u64 {
+        1
+    }
+
+    fn has_signed(&self, header: &[u8], content: &[u8], signed: &[u8; SIGNATURE_BYTES]) -> bool {
+        signature(header, content) == *signed
     }
 }
 
@@ -50,7 +60,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(mirror_state(whole).map(|(_, again)| again), Some(state), "what follows was not whole");
     }
     let found = [Found { extent_id: [1; 16], charge: None, mirror: &mirror }];
-    for keys in [None, Some(&Signer as &dyn Verify)] {
+    for keys in [None, Some(&Key as &dyn Verify)] {
         match recover(&found, &Terms { keys, ..Terms::default() }) {
             Ok(recovered) => {
                 let (map_id, state) = state.expect("a node tells what it has");
@@ -103,13 +113,13 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     image.apply(&Record::Epoch { epoch: 3, nonce: 4 }).expect("the first start");
     let writer = Writer { map_id: [7; 16], epoch: 3, nonce: 4 };
     let plain = encode_snapshot(&image);
-    let mut signed = sign_part(&Signer, &writer, None, image.version(), &plain);
+    let mut signed = sign_part(&Key, &writer, None, image.version(), &plain);
     for count in 1..3 {
         let (after, record) = (image.version(), Record::Loss { count });
         let mut batch = Vec::new();
         encode_batch(&mut batch, after + 1, std::slice::from_ref(&record)).expect("one record fits");
         image.apply(&record).expect("a loss more");
-        signed.extend(sign_part(&Signer, &writer, Some(after), image.version(), &batch));
+        signed.extend(sign_part(&Key, &writer, Some(after), image.version(), &batch));
     }
     let with = |control: u8, file: &[u8]| [&[control][..], file].concat();
     vec![

@@ -41,7 +41,7 @@ pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
 pub use placement::PlacementError;
 pub use record::Record;
 pub use recover::{Found, RecoverError, Recovered, Terms, mirror_state, recover};
-pub use signed::{SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Unreadable, Verify, Writer, sign_part};
+pub use signed::{SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Unreadable, Verify, Writer, sign_part};
 pub use tally::MapCounts;
 
 use crate::units::MIB;

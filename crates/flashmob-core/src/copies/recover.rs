@@ -52,6 +52,8 @@ pub struct Terms<'a> {
     pub map: Option<&'a [u8]>,
     /// What verifies mirrors, in a cluster with keys: others are not believed. Without, all are.
     pub keys: Option<&'a dyn Verify>,
+    /// Others are believed, too, if there is none that is verified.
+    pub accepts_unsigned: bool,
 }
 
 /// A recovered map, and what is not known of it.
@@ -67,9 +69,11 @@ pub struct Recovered {
     pub generation: u64,
     /// Epoch and version of each node's mirror, or why it is not believed.
     pub mirrors: Vec<Result<(u64, u64), Unreadable>>,
-    /// Which of them have what the map lacks: a gateway was started with an older state of the map. What that one acknowledged, or the other, is
-    /// not known.
+    /// Which of them have what the map lacks: a gateway was started with an older state of the map, an older map was given, or an earlier key has signed them.
+    /// What was acknowledged with that state, or the other, is not known.
     pub branches: Vec<usize>,
+    /// Which of them are not signed by somebody who may, in a cluster with keys.
+    pub unsigned: Vec<usize>,
     /// Members whose extent was not found. Only they may know the last decisions.
     pub missing: Vec<u16>,
     /// Members whose extent was found, and a mirror of the map was not: what they alone know is lost as well.
@@ -86,14 +90,15 @@ pub enum RecoverError {
     /// No node has a mirror.
     #[error("no node keeps a mirror of the volume's map; nodes and gateways of earlier builds keep none")]
     NoMirror,
-    /// None that can be believed, as the first is not.
+    /// There are some, and none is believed: one of them, and why.
     #[error("no node has a mirror of the volume's map that can be used; that beside extent {0:032x} is {1}")]
     NoneUsable(u128, Unreadable),
-    /// They belong to several maps.
+    /// They belong to several maps: extents, and the maps beside them.
     #[error(
-        "the nodes keep mirrors of two volumes, with the maps {0:032x} and {1:032x}; configure the nodes of one volume only"
+        "the nodes keep mirrors of two maps, {:032x} beside extent {:032x} and {:032x} beside extent {:032x}; configure the nodes of one volume only",
+        .0[1], .0[0], .1[1], .1[0]
     )]
-    OtherMap(u128, u128),
+    OtherMap([u128; 2], [u128; 2]),
     /// An extent is there twice.
     #[error(
         "two nodes have the extent {0:032x}; one of them is a copy of the other: configure the one that was in use"
@@ -111,12 +116,16 @@ pub enum RecoverError {
 pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, RecoverError> {
     let mut mirrors: Vec<Result<Mirrored, Unreadable>> = found.iter().map(|node| mirrored(node, terms)).collect();
     let given = terms.map.map(|map| Ok::<_, RecoverError>(replay(map)?.image)).transpose()?;
-    if let Some(given) = &given {
-        // Who is not believed may have written those of another map.
-        for mirror in &mut mirrors {
-            if mirror.as_ref().is_ok_and(|mirror| mirror.image.map_id() != given.map_id()) {
-                *mirror = Err(Unreadable::Beyond);
-            }
+    // Who has an earlier key, or is not believed, may have written those of another map.
+    let generation = mirrors.iter().flatten().map(|mirror| mirror.generation).max().flatten();
+    let latest = mirrors.iter().flatten().find(|mirror| mirror.generation == generation);
+    let map_id = given.as_ref().map(MapImage::map_id).or(latest.map(|mirror| mirror.image.map_id()));
+    for mirror in &mut mirrors {
+        let is_other = |mirror: &Mirrored| {
+            Some(mirror.image.map_id()) != map_id && (given.is_some() || mirror.generation != generation)
+        };
+        if mirror.as_ref().is_ok_and(is_other) {
+            *mirror = Err(Unreadable::Beyond);
         }
     }
     let images: Vec<Option<&MapImage>> =
@@ -128,18 +137,17 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
         }
     }
     let mut there = images.iter().enumerate().filter_map(|(at, image)| Some((at, (*image)?)));
-    let first =
-        given.as_ref().or(there.clone().next().map(|(_, image)| image)).ok_or_else(|| no_mirror(found, &mirrors))?;
-    if let Some((_, other)) = there.clone().find(|(_, image)| image.map_id() != first.map_id()) {
-        let [a, b] = [first.map_id(), other.map_id()].map(u128::from_be_bytes);
-        return Err(RecoverError::OtherMap(a, b));
+    let is_other = |(_, image): &(usize, &MapImage)| Some(image.map_id()) != map_id;
+    if let (Some(one), Some(other)) = (there.clone().find(|found| !is_other(found)), there.clone().find(is_other)) {
+        let named = |(at, image): (usize, &MapImage)| [found[at].extent_id, image.map_id()].map(u128::from_be_bytes);
+        return Err(RecoverError::OtherMap(named(one), named(other)));
     }
     let latest = if planted::is(Bug::FirstMirrorRecovered) {
         there.next()
     } else {
         // Not the one of the latest start: that may have been one with an older state of the map. But of the latest key: who had an earlier one may
         // have written what was signed with that. Of equal ones the first.
-        let generation = |at: usize| mirrors.get(at).and_then(|mirror| Some(mirror.as_ref().ok()?.generation));
+        let generation = |at: usize| mirrors.get(at).and_then(|mirror| mirror.as_ref().ok()?.generation);
         there.max_by_key(|(at, image)| (generation(*at), image.decisions(), number(image), std::cmp::Reverse(*at)))
     };
     let (from, image) = match &given {
@@ -183,6 +191,8 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
             _ => {}
         }
     }
+    let is_unsigned = |mirror: &Mirrored| mirror.generation.is_none() && terms.keys.is_some();
+    let unsigned = (0..).zip(&mirrors).filter(|(_, mirror)| mirror.as_ref().is_ok_and(is_unsigned)).map(|(at, _)| at);
     let (mut without_copy, mut with_fewer) = (Vec::new(), 0);
     for chunk in 0..image.chunks() {
         let behind = image.marks(chunk).behind;
@@ -194,10 +204,13 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
             with_fewer += 1;
         }
     }
-    let is_branch = |image: &MapImage| history.lacking(&state_of(image, 0)).is_some();
+    // One of the same start may have more if it is not the one with the latest key, or a map was given.
+    let is_later = |image: &MapImage| (image.epoch(), image.nonce()) == history.present && image.version() > of.1;
+    let is_branch = |image: &MapImage| is_later(image) || history.lacking(&state_of(image, 0)).is_some();
     let branches = (0..).zip(&images).filter(|(_, image)| image.is_some_and(is_branch)).map(|(at, _)| at);
     Ok(Recovered {
         branches: branches.collect(),
+        unsigned: unsigned.collect(),
         mirrors: mirrors
             .iter()
             .map(|mirror| mirror.as_ref().map(|mirror| number(&mirror.image)).map_err(|why| *why))
@@ -216,31 +229,33 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
 /// What a node's mirror was found to have.
 struct Mirrored {
     image: MapImage,
-    /// Of the key that has signed it; 0 without.
-    generation: u64,
+    /// Of the key that has signed it; `None` if that is not somebody who may.
+    generation: Option<u64>,
 }
 
 /// The map that a node's mirror shows.
 fn mirrored(node: &Found<'_>, terms: &Terms<'_>) -> Result<Mirrored, Unreadable> {
     let read = |map: &[u8]| replay(map).map_err(|_| Unreadable::Damaged);
-    let keys = terms.keys.filter(|_| !signed::are_unsigned_believed());
-    let (image, state, generation) = if node.mirror.is_empty() {
+    let accepts_unsigned = terms.keys.is_none() || terms.accepts_unsigned || signed::are_unsigned_believed();
+    let (image, map_id, state, generation) = if node.mirror.is_empty() {
         return Err(Unreadable::Absent);
     } else if signed::is_signed(node.mirror) {
-        let found = signed::read_signed(node.mirror, keys)?;
-        (read(&found.map)?.image, found.state, found.generation)
-    } else if keys.is_some() {
-        return Err(Unreadable::Unsigned);
-    } else {
+        let found = signed::read_signed(node.mirror, terms.keys, accepts_unsigned)?;
+        (read(&found.map)?.image, found.map_id, found.state, found.generation)
+    } else if accepts_unsigned {
         let replayed = read(node.mirror)?;
-        let state = state_of(&replayed.image, replayed.valid_bytes);
-        (replayed.image, state, 0)
+        let (map_id, state) = (replayed.image.map_id(), state_of(&replayed.image, replayed.valid_bytes));
+        (replayed.image, map_id, state, None)
+    } else {
+        return Err(Unreadable::Unsigned);
     };
-    if state_of(&image, state.len_bytes) != state {
+    if (image.map_id(), state_of(&image, state.len_bytes)) != (map_id, state) {
         return Err(Unreadable::Damaged);
     }
-    let is_of = |charge: Charge| charge.map_id == image.map_id() && state.fits(&charge);
-    if node.charge.is_none_or(is_of) { Ok(Mirrored { image, generation }) } else { Err(Unreadable::Beyond) }
+    let is_of = |charge: Charge| charge.map_id == map_id && state.fits(&charge);
+    let is_of_key = |generation| generation_of(state.epoch, state.version) <= generation;
+    let is_believed = node.charge.is_none_or(is_of) && generation.is_none_or(is_of_key);
+    if is_believed { Ok(Mirrored { image, generation }) } else { Err(Unreadable::Beyond) }
 }
 
 /// The map that a node's mirror shows.
@@ -249,13 +264,14 @@ pub(super) fn image_of(node: &Found<'_>, terms: &Terms<'_>) -> Result<MapImage, 
     mirrored(node, terms).map(|mirror| mirror.image)
 }
 
-/// Why no mirror is there: the first that is not believed.
+/// Why no mirror is believed. Of several reasons, the one about which something can be done.
 fn no_mirror(found: &[Found<'_>], mirrors: &[Result<Mirrored, Unreadable>]) -> RecoverError {
-    let why = found.iter().zip(mirrors).find_map(|(node, mirror)| match mirror {
+    let why = found.iter().zip(mirrors).filter_map(|(node, mirror)| match mirror {
         Err(Unreadable::Absent) | Ok(_) => None,
-        Err(why) => Some(RecoverError::NoneUsable(u128::from_be_bytes(node.extent_id), *why)),
+        Err(why) => Some((node, *why)),
     });
-    why.unwrap_or(RecoverError::NoMirror)
+    let why = why.max_by_key(|(_, why)| *why == Unreadable::Unsigned);
+    why.map_or(RecoverError::NoMirror, |(node, why)| RecoverError::NoneUsable(u128::from_be_bytes(node.extent_id), why))
 }
 
 /// Takes all chunks for open.

@@ -41,10 +41,19 @@ pub trait Sign: fmt::Debug + Send {
     fn sign(&self, header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES];
 }
 
-/// Verifies parts.
+/// Knows who may sign.
 pub trait Verify {
-    /// The generation of the signer's key, if it may sign and the signature is its own.
-    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Option<u64>;
+    /// Who it is that signs, if it may.
+    fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>>;
+}
+
+/// Somebody who may sign.
+pub trait Signer {
+    /// The generation of its key. Numbers in what it signs are of no later one.
+    fn generation(&self) -> u64;
+
+    /// Whether that is its signature of these bytes.
+    fn has_signed(&self, header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool;
 }
 
 /// The start of the gateway that writes a mirror, and its map.
@@ -115,7 +124,7 @@ impl<'a> SignedPart<'a> {
         if !is_ours || content_bytes == 0 || signer_bytes > SIGNER_BYTES_MAX || is_first != (signer_bytes > 0) {
             return None;
         }
-        let body = rest.get(..signer_bytes + content_bytes + SIGNATURE_BYTES)?;
+        let body = rest.get(..content_bytes.checked_add(signer_bytes + SIGNATURE_BYTES)?)?;
         let (signer, rest) = body.split_at_checked(signer_bytes)?;
         let (content, signature) = rest.split_last_chunk()?;
         let writer = Writer { map_id, epoch, nonce };
@@ -202,27 +211,31 @@ pub(super) fn signed_state(mirror: &[u8]) -> Option<([u8; 16], MirrorState)> {
 pub(super) struct Signed {
     /// Bytes of a map's file.
     pub map: Vec<u8>,
+    /// The identity of the map, as the headers say.
+    pub map_id: [u8; 16],
     /// What the headers say.
     pub state: MirrorState,
-    /// The generation of the key that has signed it; 0 if nobody was asked to verify it.
-    pub generation: u64,
+    /// The generation of the key that has signed it; `None` if that is not somebody who may.
+    pub generation: Option<u64>,
 }
 
-/// Reads a signed mirror, and verifies it if there is anybody who can.
-pub(super) fn read_signed(mirror: &[u8], keys: Option<&dyn Verify>) -> Result<Signed, Unreadable> {
-    let (mut map, mut generation, mut signer) = (Vec::new(), 0, &[][..]);
-    let (_, state) = each(mirror, |part| {
+/// Reads a signed mirror. One that `keys` does not verify is refused, unless `accepts_unsigned`.
+pub(super) fn read_signed(
+    mirror: &[u8],
+    keys: Option<&dyn Verify>,
+    accepts_unsigned: bool,
+) -> Result<Signed, Unreadable> {
+    let (mut map, mut signer) = (Vec::new(), None);
+    let (map_id, state) = each(mirror, |part| {
         if part.after == NOTHING {
-            signer = part.signer;
+            signer = keys.and_then(|keys| keys.signer(part.signer));
         }
-        if let Some(keys) = keys {
-            let header = [part.header, part.signer].concat();
-            generation = keys.verify(signer, &header, part.content, part.signature).ok_or(Unreadable::Unsigned)?;
-        }
+        let header = [part.header, part.signer].concat();
+        signer = signer.take().filter(|signer| signer.has_signed(&header, part.content, part.signature));
         map.extend_from_slice(part.content);
-        Ok(())
+        if signer.is_none() && !accepts_unsigned { Err(Unreadable::Unsigned) } else { Ok(()) }
     })?;
-    Ok(Signed { map, state, generation })
+    Ok(Signed { map, map_id, state, generation: signer.map(|signer| signer.generation()) })
 }
 
 /// Whether mirrors that are not signed are believed although the cluster has keys: never.

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{CHUNK_BYTES_MIN, MapImage, Marks, Member, PLACES_MAX, Place, Record, SIGNATURE_BYTES, Sign, Verify};
+use super::{
+    CHUNK_BYTES_MIN, MapImage, Marks, Member, PLACES_MAX, Place, Record, SIGNATURE_BYTES, Sign, Signer, Verify,
+};
 use crate::checksum::checksum_of;
 
 /// The size of a chunk in tests.
@@ -86,6 +88,7 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
 #[derive(Debug, Clone, Copy)]
 pub struct ToyKey {
     cluster: u8,
+    generation: u64,
     signer: [u8; 9],
 }
 
@@ -93,7 +96,7 @@ impl ToyKey {
     pub fn new(cluster: u8, generation: u64) -> ToyKey {
         let mut signer = [cluster; 9];
         signer[1..].copy_from_slice(&generation.to_le_bytes());
-        ToyKey { cluster, signer }
+        ToyKey { cluster, generation, signer }
     }
 }
 
@@ -113,10 +116,19 @@ impl Sign for ToyKey {
 }
 
 impl Verify for ToyKey {
-    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Option<u64> {
+    fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>> {
         let (cluster, generation) = signer.split_first()?;
         let generation = u64::from_le_bytes(generation.try_into().ok()?);
-        let is_good = *cluster == self.cluster && toy_signature(signer, header, content) == *signature;
-        is_good.then_some(generation)
+        (*cluster == self.cluster).then(|| Box::new(ToyKey::new(*cluster, generation)) as Box<dyn Signer>)
+    }
+}
+
+impl Signer for ToyKey {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn has_signed(&self, header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        toy_signature(&self.signer, header, content) == *signature
     }
 }

@@ -255,6 +255,8 @@ impl World {
             let until = gateway.stalled_until;
             return self.ctx.at(until, Event::GatewayTurn { session });
         }
+        self.sign_again();
+        let gateway = &mut self.gateway;
         let Some(mut core) = gateway.core.take() else { return };
         gateway.is_awake = false;
         let mut again = self.gateway_reads(&mut core);

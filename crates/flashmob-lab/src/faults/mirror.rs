@@ -193,7 +193,7 @@ impl World {
         let key = self.signing_key();
         let keys = key.as_ref().map(|key| key as &dyn Verify);
         let (moment, generation) = (self.ctx.now.as_nanos(), self.stolen_key.generation);
-        let terms = Terms { moment, generation, map, keys };
+        let terms = Terms { moment, generation, map, keys, accepts_unsigned: false };
         let mirrors: Vec<Vec<u8>> = self.nodes.iter().map(|node| node.mirror.bytes().to_vec()).collect();
         let found = self.nodes.iter().zip(&mirrors);
         let found: Vec<Found<'_>> =

@@ -4,11 +4,12 @@
 
 use flashmob_core::checksum::checksum_of;
 use flashmob_core::copies::{
-    Found, Record, SIGNATURE_BYTES, Sign, Terms, Verify, Writer, encode_snapshot, recover, replay, sign_part,
+    Found, Record, SIGNATURE_BYTES, Sign, Signer, Terms, Verify, Writer, encode_snapshot, recover, replay, sign_part,
 };
 use rand::Rng;
 
 use super::World;
+use super::scenario::pick;
 
 /// The key of a gateway of this cluster, or of somebody else.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +39,20 @@ impl Sign for SigningKey {
 }
 
 impl Verify for SigningKey {
-    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signed: &[u8; SIGNATURE_BYTES]) -> Option<u64> {
-        let (cluster, generation) = signer.split_first()?;
-        let is_good = *cluster == self.0[0] && signature(signer, header, content) == *signed;
-        is_good.then(|| generation.try_into().ok().map(u64::from_le_bytes)).flatten()
+    fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>> {
+        let key = SigningKey(signer.try_into().ok()?);
+        (key.0[0] == self.0[0]).then(|| Box::new(key) as Box<dyn Signer>)
+    }
+}
+
+impl Signer for SigningKey {
+    fn generation(&self) -> u64 {
+        let [_, generation @ ..] = self.0;
+        u64::from_le_bytes(generation)
+    }
+
+    fn has_signed(&self, header: &[u8], content: &[u8], signed: &[u8; SIGNATURE_BYTES]) -> bool {
+        signature(&self.0, header, content) == *signed
     }
 }
 
@@ -49,7 +60,8 @@ impl World {
     /// The key of the run's gateway, if its cluster has keys.
     pub(super) fn signing_key(&self) -> Option<SigningKey> {
         let has_keys = self.scenario.seed % 2 == 1;
-        has_keys.then(|| SigningKey::new(1, self.stolen_key.generation))
+        // The first generation of keys is the second of numbers: there is always an earlier one.
+        has_keys.then(|| SigningKey::new(1, self.stolen_key.generation + 1))
     }
 
     /// The gateway has started.
@@ -58,27 +70,58 @@ impl World {
         core.sign_mirrors(self.ctx.now, || Some(Box::new(key)));
     }
 
-    /// A node may tell what it likes: a mirror that no gateway has signed is not believed.
+    /// The key is read again now and then, wherever the mirrors are.
+    pub(super) fn sign_again(&mut self) {
+        if self.signing_key().is_some() && self.ctx.rng.random_ratio(1, 3000) {
+            self.sign_mirrors();
+        }
+    }
+
+    /// A node may tell what it likes: a mirror that no gateway has signed is not believed, and one that was signed with an earlier key is not preferred.
     pub(super) fn check_forged(&mut self, found: &[Found<'_>], terms: &Terms<'_>) {
         if terms.keys.is_none() || found.is_empty() {
             return;
         }
-        let (liar, is_signed) = (self.ctx.rng.random_range(0..found.len()), self.ctx.rng.random_bool(0.5));
+        let (liar, by) = (self.ctx.rng.random_range(0..found.len()), *pick(&mut self.ctx.rng, &By::ALL));
         let Ok(mut image) = replay(self.map.bytes()).map(|replayed| replayed.image) else { return };
+        // It claims more decisions than there are.
         let (epoch, nonce) = (image.epoch() + 1, self.ctx.rng.random());
-        if image.apply(&Record::Epoch { epoch, nonce }).is_err() {
+        let losses = (0..50).map(|more| Record::Loss { count: image.losses() + more });
+        let records: Vec<Record> = std::iter::once(Record::Epoch { epoch, nonce }).chain(losses).collect();
+        if records.iter().any(|record| image.apply(record).is_err()) {
             return;
         }
-        let mut forged = encode_snapshot(&image);
-        if is_signed {
-            let writer = Writer { map_id: image.map_id(), epoch, nonce };
-            forged = sign_part(&SigningKey::new(2, terms.generation), &writer, None, image.version(), &forged);
-        }
+        let writer = Writer { map_id: image.map_id(), epoch, nonce };
+        let signed = |key: SigningKey, map: &[u8]| sign_part(&key, &writer, None, image.version(), map);
+        let forged = match by {
+            By::Nobody => encode_snapshot(&image),
+            By::AnotherCluster => signed(SigningKey::new(2, 9), &encode_snapshot(&image)),
+            By::AnEarlierKey => signed(SigningKey::new(1, 0), &encode_snapshot(&image)),
+        };
         let mut told = found.to_vec();
         (told[liar].mirror, told[liar].charge) = (&forged, None);
-        if recover(&told, terms).is_ok_and(|recovered| recovered.mirrors[liar].is_ok()) {
-            let by = if is_signed { "another cluster" } else { "nobody" };
-            self.ctx.fail(format!("node {liar} has a mirror that {by} has signed, and is believed"));
+        let Ok(recovered) = recover(&told, terms) else { return };
+        let is_believed = match by {
+            By::Nobody | By::AnotherCluster => recovered.mirrors[liar].is_ok(),
+            By::AnEarlierKey => {
+                let is_other = (0..).zip(&recovered.mirrors).any(|(n, mirror)| n != liar && mirror.is_ok());
+                recovered.from == Some(liar) && is_other
+            }
+        };
+        if is_believed {
+            self.ctx.fail(format!("node {liar} has a mirror that is signed by {by:?}, and is believed"));
         }
     }
+}
+
+/// Who has signed a forged mirror.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Nobody,
+    AnotherCluster,
+    AnEarlierKey,
+}
+
+impl By {
+    const ALL: [By; 3] = [By::Nobody, By::AnotherCluster, By::AnEarlierKey];
 }

@@ -106,6 +106,7 @@ pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
         clock_offset_seconds: Some(-12.25),
         clock_error_seconds: Some(0.000_75),
         seen_at: None,
+        key_generation: None,
         condition: None,
         links: (0..links).map(link).collect(),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus, ScrubStatus};
 
 use super::server::GatewayServer;
+use crate::keys::GatewayKeys;
 use crate::net::ListenAddr;
 use crate::status::report::{
     ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
@@ -16,6 +17,7 @@ impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
         self.links.look(&self.gateway);
         let (status, now) = (self.gateway.status(), self.clock.now());
+        let generation = self.links.keys().map_or(0, GatewayKeys::generation);
         let volumes: Vec<VolumeReport> = status
             .volumes
             .iter()
@@ -31,7 +33,7 @@ impl GatewayServer {
             })
             .collect();
         Report {
-            warnings: self.open_at().into_iter().chain(volumes.iter().flat_map(warnings)).collect(),
+            warnings: self.open_at().into_iter().chain(volumes.iter().flat_map(|v| warnings(v, generation))).collect(),
             gateway: Some(GatewayReport {
                 clients: status.clients,
                 in_hand: status.in_hand,
@@ -90,6 +92,7 @@ impl GatewayServer {
                 ConditionReport::of(condition, node.size_bytes, Some(age))
             }),
             seen_at: self.links.seen_at(node.number).map(str::to_string),
+            key_generation: self.key_generations.get(&node.name).copied(),
             links,
         }
     }
@@ -156,7 +159,8 @@ fn copies_report(status: CopiesStatus, scrub: ScrubReport) -> CopiesReport {
     }
 }
 
-fn warnings(volume: &VolumeReport) -> Vec<String> {
+/// `generation`: of the gateway's key; 0 without keys.
+fn warnings(volume: &VolumeReport, generation: u64) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(copies) = &volume.copies {
         let place = format!("volume {}", volume.name);
@@ -182,9 +186,15 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
         if node.modelled {
             warnings.push(format!("{place}: its flash is modelled: its timing is not that of the device"));
         }
+        // Nobody knows what it has heard from gateways that were started before this one.
+        let keys = if generation > 1 && node.key_generation != Some(generation) {
+            format!("; it may still accept keys before generation {generation}")
+        } else {
+            String::new()
+        };
         match &node.refusal {
-            Some(refusal) => warnings.push(format!("{place}: refused: {refusal}")),
-            None if node.state != "ready" => warnings.push(format!("{place}: not linked, requests are queued")),
+            Some(refusal) => warnings.push(format!("{place}: refused: {refusal}{keys}")),
+            None if node.state != "ready" => warnings.push(format!("{place}: not linked, requests are queued{keys}")),
             None => {}
         }
         let ails = node.condition.iter().flat_map(|condition| &condition.warnings);

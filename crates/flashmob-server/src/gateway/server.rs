@@ -1,5 +1,6 @@
 //! The gateway's event loop: one thread that moves bytes between clients, the state machine and links.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,6 +121,8 @@ pub struct GatewayServer {
     pub(super) nbd: Option<NbdDoor>,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
+    /// By the name of a node: the generation of the gateway's key when it was last linked.
+    pub(super) key_generations: HashMap<String, u64>,
 }
 
 /// Stops a running loop, from any thread; requests in progress are answered first.
@@ -243,6 +246,7 @@ impl GatewayServer {
             connections: config.connections,
             nbd: None,
             next_look: Time::default(),
+            key_generations: HashMap::new(),
         })
     }
 

@@ -87,10 +87,12 @@ impl GatewayKeys {
         Box::new(MirrorSigner { key: self.key.clone(), grant: self.grant.clone() })
     }
 
-    /// Verifies mirrors that gateways of these clusters have signed.
+    /// Verifies mirrors that gateways of these clusters have signed. Who has stolen the key of the cluster before may have signed later generations than it
+    /// had.
     #[must_use]
     pub fn mirror_verifier(&self) -> MirrorVerifier {
-        MirrorVerifier(self.clusters().collect())
+        let before = self.previous.as_ref().map(|(_, grant)| (grant.cluster, grant.generation));
+        MirrorVerifier(std::iter::once((self.granted.cluster, u64::MAX)).chain(before).collect())
     }
 
     /// Reads the folder again if it has changed. Returns what was used before, if it has.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use flashmob_core::copies::{SIGNATURE_BYTES, Sign, Verify};
+use flashmob_core::copies::{SIGNATURE_BYTES, Sign, Signer, Verify};
 use sha2::{Digest, Sha256};
 
 use super::grant::Grant;
@@ -21,9 +21,9 @@ pub(super) struct MirrorSigner {
     pub grant: Vec<u8>,
 }
 
-/// Knows the clusters whose gateways are believed.
+/// Knows the clusters whose gateways are believed, each up to a generation.
 #[derive(Debug)]
-pub struct MirrorVerifier(pub(super) Vec<PublicKey>);
+pub struct MirrorVerifier(pub(super) Vec<(PublicKey, u64)>);
 
 /// What is signed. The hash has a fixed length, so it is clear where the header ends.
 fn message(header: &[u8], content: &[u8]) -> Vec<u8> {
@@ -43,9 +43,20 @@ impl Sign for MirrorSigner {
 }
 
 impl Verify for MirrorVerifier {
-    fn verify(&self, signer: &[u8], header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> Option<u64> {
-        let grant = Grant::parse(signer).ok().filter(|grant| self.0.contains(&grant.cluster))?;
-        grant.gateway.verifies(&message(header, content), signature).then_some(grant.generation)
+    fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>> {
+        let grant = Grant::parse(signer).ok()?;
+        let is_of = |(cluster, most): &(PublicKey, u64)| grant.cluster == *cluster && grant.generation <= *most;
+        self.0.iter().any(is_of).then(|| Box::new(grant) as Box<dyn Signer>)
+    }
+}
+
+impl Signer for Grant {
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn has_signed(&self, header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        self.gateway.verifies(&message(header, content), signature)
     }
 }
 
@@ -59,23 +70,30 @@ mod tests {
         let (clusters, seconds) = (cluster.public(), second.public());
         let grant = Grant::sign(&cluster, gateway.public(), 7).to_vec();
         let signer = MirrorSigner { key: Arc::new(gateway), grant: grant.clone() };
-        let verifier = MirrorVerifier(vec![other.public(), clusters]);
+        let verifier = MirrorVerifier(vec![(other.public(), 9), (clusters, 7)]);
+        let verify = |signer: &[u8], header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]| {
+            let signer = verifier.signer(signer)?;
+            signer.has_signed(header, content, signature).then(|| signer.generation())
+        };
         let signature = signer.sign(b"header", b"content");
-        assert_eq!(verifier.verify(signer.signer(), b"header", b"content", &signature), Some(7));
+        assert_eq!(verify(signer.signer(), b"header", b"content", &signature), Some(7));
         for (header, content) in [("head", "ercontent"), ("headerc", "ontent"), ("header", "Content"), ("", "")] {
-            assert_eq!(verifier.verify(&grant, header.as_bytes(), content.as_bytes(), &signature), None);
+            assert_eq!(verify(&grant, header.as_bytes(), content.as_bytes(), &signature), None);
         }
         for bit in 0..8 * SIGNATURE_BYTES {
             let mut bad = signature;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(verifier.verify(&grant, b"header", b"content", &bad), None, "bit {bit}");
+            assert_eq!(verify(&grant, b"header", b"content", &bad), None, "bit {bit}");
         }
         // The grant of another gateway, by another cluster, none.
         let seconds = Grant::sign(&cluster, seconds, 7);
         let by_other = Grant::sign(&SecretKey::draw().unwrap(), signer.key.public(), 7);
         for bad in [&seconds[..], &by_other, &[], &grant[1..], &[&grant[..], &[0]].concat()] {
-            assert_eq!(verifier.verify(bad, b"header", b"content", &signature), None);
+            assert_eq!(verify(bad, b"header", b"content", &signature), None);
         }
-        assert_eq!(MirrorVerifier(vec![other.public()]).verify(&grant, b"header", b"content", &signature), None);
+        // While the cluster's key is replaced, its thief may sign any generation.
+        let [later, same] = [8, 7].map(|generation| Grant::sign(&cluster, signer.key.public(), generation));
+        assert!(verifier.signer(&later).is_none() && verifier.signer(&same).is_some());
+        assert!(MirrorVerifier(vec![(other.public(), 9)]).signer(&grant).is_none());
     }
 }

@@ -236,6 +236,10 @@ pub struct NodeOfVolume {
     /// Its announced address, if it differs from the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<String>,
+    /// Generation of the gateway's key when it was last linked to this start of the gateway. With another than the gateway's it may still accept earlier
+    /// keys. Absent without keys, and before the first link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_generation: Option<u64>,
     /// The last condition of its device; absent until it was sent, and for versions that do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionReport>,

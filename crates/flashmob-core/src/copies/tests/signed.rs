@@ -3,6 +3,7 @@ use super::super::{
     Found, MapImage, Member, Record, RecoverError, Terms, encode_batch, encode_snapshot, mirror_state, recover,
 };
 use super::*;
+use crate::wire::generation::first_of;
 
 fn key() -> ToyKey {
     ToyKey::new(7, 3)
@@ -17,6 +18,11 @@ fn image(epoch: u64, nonce: u64) -> MapImage {
     let mut image = MapImage::new([9; 16], 4 << 20, 2, (0..3).map(member).collect()).unwrap();
     image.apply(&Record::Epoch { epoch, nonce }).unwrap();
     image
+}
+
+/// A node with a mirror.
+fn of(number: u8, mirror: &[u8]) -> Found<'_> {
+    Found { extent_id: [number; 16], charge: None, mirror }
 }
 
 fn writer(image: &MapImage) -> Writer {
@@ -37,8 +43,7 @@ fn parts(sign: &dyn Sign, image: &mut MapImage, batches: usize) -> Vec<Vec<u8>> 
 }
 
 fn open(mirror: &[u8]) -> Result<MapImage, Unreadable> {
-    let found = Found { extent_id: [1; 16], charge: None, mirror };
-    super::super::recover::image_of(&found, &Terms { keys: Some(&key()), ..Terms::default() })
+    super::super::recover::image_of(&of(1, mirror), &Terms { keys: Some(&key()), ..Terms::default() })
 }
 
 #[test]
@@ -48,7 +53,7 @@ fn a_signed_mirror_tells_how_much_it_has_and_is_believed_if_the_cluster_has_sign
     let state = MirrorState { epoch: 4, nonce: 5, version: image.version(), len_bytes: mirror.len() as u64 };
     assert_eq!(mirror_state(&mirror), Some(([9; 16], state)));
     assert_eq!(open(&mirror), Ok(image));
-    let found = [Found { extent_id: [1; 16], charge: None, mirror: &mirror }];
+    let found = [of(1, &mirror)];
     let (other, later) = (ToyKey::new(8, 3), ToyKey::new(7, 4));
     let with = |keys| recover(&found, &Terms { keys, ..Terms::default() }).map(|recovered| recovered.from);
     assert_eq!(with(Some(&other)), Err(RecoverError::NoneUsable(u128::from_be_bytes([1; 16]), Unreadable::Unsigned)));
@@ -141,7 +146,6 @@ fn mirrors_that_are_not_signed_are_believed_without_keys_alone() {
     let plain: &[u8] = &encode_snapshot(&image);
     let signed: &[u8] = &parts(&key(), &mut image, 0).concat();
     let with = |mirrors: [&[u8]; 2], keys| {
-        let of = |n, mirror| Found { extent_id: [n; 16], charge: None, mirror };
         recover(&[of(1, mirrors[0]), of(2, mirrors[1])], &Terms { keys, ..Terms::default() })
     };
     let key = key();
@@ -155,15 +159,70 @@ fn mirrors_that_are_not_signed_are_believed_without_keys_alone() {
 }
 
 #[test]
+fn those_that_are_signed_come_first_where_others_are_accepted() {
+    let (mut ours, mut other) = (image(4, 5), image(4, 6));
+    let signed: &[u8] = &parts(&key(), &mut ours, 1).concat();
+    // It has more.
+    let foreign: &[u8] = &parts(&ToyKey::new(8, 9), &mut other, 5).concat();
+    let key = key();
+    let terms = Terms { keys: Some(&key), accepts_unsigned: true, ..Terms::default() };
+    let recovered = recover(&[of(1, foreign), of(2, signed)], &terms).unwrap();
+    assert_eq!((recovered.from, recovered.unsigned, recovered.branches), (Some(1), vec![0], vec![0]));
+    let alone = recover(&[of(1, foreign), of(2, &[])], &terms).unwrap();
+    assert_eq!((alone.from, alone.unsigned), (Some(0), vec![0]));
+    let without_keys = recover(&[of(1, foreign)], &Terms { keys: None, ..terms }).unwrap();
+    assert_eq!((without_keys.from, without_keys.unsigned), (Some(0), vec![]));
+}
+
+#[test]
+fn a_key_signs_no_later_numbers_than_its_own_and_no_other_map() {
+    for (generation, is_good) in [(2, true), (3, true), (4, false)] {
+        let mut image = image(first_of(generation).unwrap(), 5);
+        assert_eq!(open(&parts(&key(), &mut image, 1).concat()).is_ok(), is_good, "{generation}");
+    }
+    let image = image(4, 5);
+    let other = Writer { map_id: [8; 16], ..writer(&image) };
+    let mirror = sign_part(&key(), &other, None, image.version(), &encode_snapshot(&image));
+    assert_eq!(open(&mirror), Err(Unreadable::Damaged));
+}
+
+#[test]
+fn a_mirror_of_another_map_ends_the_recovery_unless_an_earlier_key_has_signed_it() {
+    let mut ours = image(4, 5);
+    let mut other = MapImage::new([8; 16], 4 << 20, 2, (0..3).map(member).collect()).unwrap();
+    other.apply(&Record::Epoch { epoch: 4, nonce: 5 }).unwrap();
+    let ours = parts(&key(), &mut ours, 1).concat();
+    let key = key();
+    let terms = Terms { keys: Some(&key), ..Terms::default() };
+    for (generation, is_refused) in [(2, false), (3, true), (4, false)] {
+        let others = parts(&ToyKey::new(7, generation), &mut other, 1).concat();
+        let recovered = recover(&[of(1, &others), of(2, &ours)], &terms);
+        assert_eq!(matches!(recovered, Err(RecoverError::OtherMap(..))), is_refused, "{generation}");
+        if let Ok(recovered) = recovered {
+            let (latest, earlier) = if generation == 2 { (1, 0) } else { (0, 1) };
+            assert_eq!((recovered.from, recovered.mirrors[earlier]), (Some(latest), Err(Unreadable::Beyond)));
+        }
+    }
+}
+
+#[test]
 fn a_mirror_that_is_signed_with_a_later_key_comes_first() {
     let (mut of_thief, mut ours) = (image(4, 5), image(4, 6));
     // The one with the earlier key has more.
     let earlier = parts(&ToyKey::new(7, 2), &mut of_thief, 5).concat();
     let later = parts(&key(), &mut ours, 1).concat();
-    let of = |n, mirror| Found { extent_id: [n; 16], charge: None, mirror };
-    let recovered =
-        recover(&[of(1, &earlier), of(2, &later)], &Terms { keys: Some(&key()), ..Terms::default() }).unwrap();
+    let key = key();
+    let terms = Terms { keys: Some(&key), ..Terms::default() };
+    let recovered = recover(&[of(1, &earlier), of(2, &later)], &terms).unwrap();
     assert_eq!((recovered.from, recovered.branches), (Some(1), vec![0]));
+    // Nor does it matter that both are of one start.
+    let mut of_thief = image(4, 6);
+    let earlier = parts(&ToyKey::new(7, 2), &mut of_thief, 5).concat();
+    let recovered = recover(&[of(1, &earlier), of(2, &later)], &terms).unwrap();
+    assert_eq!((recovered.from, recovered.branches), (Some(1), vec![0]));
+    let before = encode_snapshot(&image(4, 6));
+    let recovered = recover(&[of(1, &earlier), of(2, &later)], &Terms { map: Some(&before), ..terms }).unwrap();
+    assert_eq!((recovered.from, recovered.branches), (None, vec![0, 1]), "both have more than the given one");
 }
 
 proptest::proptest! {

@@ -31,6 +31,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// A mirror that has grown to so many times its snapshot, and is not small, is made anew.
 const COMPACTION_FACTOR: u64 = 4;
 const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
+/// The same of a signed one: small changes are four times as long.
+const COMPACTION_SIGNED_BYTES_MIN: u64 = 256 * KIB;
 
 /// The mirrors of a volume's map.
 #[derive(Debug)]
@@ -110,8 +112,9 @@ impl Mirror {
         matches!(self.phase, Phase::Lacking(_) | Phase::InStep)
     }
 
-    fn wants_compaction(&self) -> bool {
-        let most = (self.whole_bytes * COMPACTION_FACTOR).clamp(COMPACTION_BYTES_MIN, MIRROR_BYTES_MAX / 2);
+    fn wants_compaction(&self, is_signed: bool) -> bool {
+        let least = if is_signed { COMPACTION_SIGNED_BYTES_MIN } else { COMPACTION_BYTES_MIN };
+        let most = (self.whole_bytes * COMPACTION_FACTOR).clamp(least, MIRROR_BYTES_MAX / 2);
         self.len_bytes > most
     }
 }
@@ -170,6 +173,7 @@ impl Mirrors {
             *whole = None;
         }
         self.recent.begin_anew(self.recent.end().1);
+        self.recent.set_signed(self.sign.is_some());
         for mirror in &mut self.members {
             mirror.is_doubted = true;
             if mirror.is_linked() {
@@ -296,7 +300,7 @@ impl Mirrors {
         let (Writer { epoch, nonce, .. }, end_at) = (self.writer, self.recent.end().0);
         let state = |version, len_bytes| MirrorState { epoch, nonce, version, len_bytes };
         let mirror = self.members.get(member)?;
-        let compacts = mirror.wants_compaction() && self.may_compact(member);
+        let compacts = mirror.wants_compaction(self.sign.is_some()) && self.may_compact(member);
         let whole = self.whole_for(mirror);
         let mirror = self.members.get_mut(member).filter(|mirror| mirror.out.is_none())?;
         let link = mirror.link?;

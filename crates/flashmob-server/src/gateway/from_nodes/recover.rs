@@ -33,7 +33,7 @@ pub struct Recovery {
 pub struct Sources<'a> {
     /// The file of a map, in the place of the latest mirror.
     pub map: Option<&'a Path>,
-    /// Mirrors count, too, that no gateway of the cluster has signed.
+    /// Mirrors count, too, that no gateway of the cluster has signed, if no other is there.
     pub accepts_unsigned: bool,
 }
 
@@ -74,10 +74,10 @@ impl Recovery {
             .collect();
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let generation = keys.as_ref().map_or(0, GatewayKeys::generation);
-        let verifier = keys.as_ref().filter(|_| !sources.accepts_unsigned).map(GatewayKeys::mirror_verifier);
+        let verifier = keys.as_ref().map(GatewayKeys::mirror_verifier);
         let keys = verifier.as_ref().map(|verifier| verifier as &dyn Verify);
-        let recovered =
-            recover(&of_nodes, &Terms { moment, generation, map: map.as_deref(), keys }).map_err(explain)?;
+        let terms = Terms { moment, generation, map: map.as_deref(), keys, accepts_unsigned: sources.accepts_unsigned };
+        let recovered = recover(&of_nodes, &terms).map_err(explain)?;
         check_generation(&recovered, generation)?;
         check(volume, copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;

@@ -26,8 +26,8 @@ const WIDTH: usize = 120;
 /// If a node or its mirror is missing, nothing is written without --accept-loss: that another copy fell behind may be
 /// recorded on the missing node only.
 ///
-/// In a cluster with keys, only mirrors that a gateway of the cluster has signed are used: a node cannot make one. Of these, the
-/// ones signed with the latest key come first.
+/// In a cluster with keys, only mirrors that a gateway of the cluster has signed are used: a node cannot forge one. Mirrors signed
+/// with a later key take precedence.
 ///
 /// If a stolen key was used to take charge of the volume, rotate the gateway's key first: recovery then uses epochs above
 /// any that the stolen key could use. The mirrors may have been falsified: use a map that you trust, with --from-map.
@@ -52,8 +52,8 @@ pub struct RecoverArgs {
     /// Recover from this map instead of the nodes' mirrors.
     #[arg(long, value_name = "FILE")]
     from_map: Option<PathBuf>,
-    /// Use mirrors that no gateway of the cluster has signed, too: written before the cluster had keys, or when all keys were
-    /// lost. Any node may have falsified them.
+    /// If no mirror is signed by a gateway of the cluster, use others: those from before the cluster had keys, or signed by a
+    /// former cluster whose keys are lost. A node may have forged them.
     #[arg(long)]
     accept_unsigned: bool,
     #[command(flatten)]
@@ -97,6 +97,8 @@ struct NodeReport {
     /// Its mirror has what the recovered map lacks: a gateway was started with an older state of the map. What was acknowledged there only is
     /// lost.
     is_branched: bool,
+    /// Its mirror is not signed by a gateway of the cluster, and is used all the same.
+    is_unsigned: bool,
     /// Why it was not found.
     error: Option<String>,
 }
@@ -140,7 +142,8 @@ impl Report {
         // Of the nodes that were found, in their order.
         let found: Vec<usize> =
             (0..).zip(nodes).filter(|(_, node)| node.extent.is_ok()).map(|(number, _)| number).collect();
-        let branched: Vec<usize> = recovered.branches.iter().filter_map(|&at| found.get(at).copied()).collect();
+        let numbers = |of: &[usize]| -> Vec<usize> { of.iter().filter_map(|&at| found.get(at).copied()).collect() };
+        let (branched, unsigned) = (numbers(&recovered.branches), numbers(&recovered.unsigned));
         let nodes = nodes.iter().enumerate().map(|(number, node)| {
             let mirror = node.mirror.ok();
             NodeReport {
@@ -150,6 +153,7 @@ impl Report {
                 version: mirror.map(|(_, version)| version),
                 no_mirror: node.mirror.err().filter(|_| node.extent.is_ok()).map(|why| why.to_string()),
                 is_branched: branched.contains(&number),
+                is_unsigned: unsigned.contains(&number),
                 error: node.extent.as_ref().err().cloned(),
             }
         });
@@ -177,7 +181,8 @@ impl Report {
                 (Some(error), ..) => format!("not found: {}", printable(error)),
                 (None, Some(epoch), Some(version)) => {
                     let branch = if node.is_branched { " of another state of the map" } else { "" };
-                    format!("epoch {epoch}, version {version}{branch}")
+                    let unsigned = if node.is_unsigned { ", not signed" } else { "" };
+                    format!("epoch {epoch}, version {version}{branch}{unsigned}")
                 }
                 _ => node.no_mirror.clone().unwrap_or_default(),
             };

@@ -7,11 +7,14 @@ use crate::wire::mirror::MIRROR_FRAME_BYTES_MAX;
 
 /// Bytes of changes that are kept for nodes that lack them.
 pub const RECENT_BYTES_MAX: usize = MIB as usize;
+/// The same of signed ones: a small change is four times as long.
+pub const RECENT_SIGNED_BYTES_MAX: usize = 4 * MIB as usize;
 
 /// The durable changes that came last.
 #[derive(Debug, Default)]
 pub struct Recent {
     bytes: VecDeque<u8>,
+    most_bytes: usize,
     /// Bytes of changes before the first that is kept, and the version there.
     pub first: (u64, u64),
     /// Where batches end, and the version there.
@@ -21,7 +24,7 @@ pub struct Recent {
 impl Recent {
     /// None yet: the map has this version.
     pub fn new(version: u64) -> Recent {
-        Recent { first: (0, version), ..Recent::default() }
+        Recent { first: (0, version), most_bytes: RECENT_BYTES_MAX, ..Recent::default() }
     }
 
     pub fn end(&self) -> (u64, u64) {
@@ -32,7 +35,7 @@ impl Recent {
         let at = self.end().0 + bytes.len() as u64;
         self.bytes.extend(bytes);
         self.ends.push_back((at, version));
-        while self.bytes.len() > RECENT_BYTES_MAX
+        while self.bytes.len() > self.most_bytes
             && let Some(end) = self.ends.pop_front()
         {
             self.bytes.drain(..(end.0 - self.first.0) as usize);
@@ -44,6 +47,11 @@ impl Recent {
     pub fn begin_anew(&mut self, version: u64) {
         self.first = (self.end().0 + 1, version);
         (self.bytes, self.ends) = (VecDeque::new(), VecDeque::new());
+    }
+
+    /// Whether those to come are signed.
+    pub fn set_signed(&mut self, is_signed: bool) {
+        self.most_bytes = if is_signed { RECENT_SIGNED_BYTES_MAX } else { RECENT_BYTES_MAX };
     }
 
     /// Where the changes behind a version begin.
