@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-keys bench-fio bench-net bench-lab bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-keys bench-fio bench-net bench-lab bench-air bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -183,6 +183,10 @@ bench-keys: deps-test build ## links with keys beside links without, on loopback
 bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a modelled air, about 20 minutes (QUICK=1: 4)
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-lab
 	@$(dir $(BINARY))bench-lab $(if $(QUICK),--rounds 1 --time 2) $(ARGS)
+
+bench-air: ## the share of what air and flash can do, in virtual time: sizes, 1 to 32 nodes, airs, gateways; table and figure, minutes (QUICK=1: fewer)
+	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-air
+	@$(dir $(BINARY))bench-air $(if $(QUICK),--nodes 8 --air 11n) $(ARGS)
 
 bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's work, memory; table and figure, 2 minutes
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-growth

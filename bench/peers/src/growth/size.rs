@@ -6,7 +6,7 @@ use anyhow::Context;
 use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use flashmob_core::units::GIB;
-use flashmob_lab::cluster::{self, Cost, Settings};
+use flashmob_lab::cluster::{self, Acks, Cost, Settings};
 use flashmob_lab::{air, flash};
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +100,7 @@ fn simulate(nodes: u32, load: Load, node_seconds: f64) -> anyhow::Result<Figures
         weak: None,
         every_ns: None,
         rebuild: None,
+        acks: Acks::Linux,
     };
     let before_bytes = memory_bytes("VmRSS:")?;
     let begun_ns = processor_ns();

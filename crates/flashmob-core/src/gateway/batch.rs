@@ -6,10 +6,13 @@ use super::{BatchMode, Gateway, VolumeSpec};
 use crate::op::Op;
 use crate::planted::{self, Bug};
 use crate::stages::GatewayInterval;
-use crate::units::Time;
+use crate::units::{KIB, Time};
 use crate::wire::batch::{ask_together, put_groups};
 use crate::wire::frame::{FrameKind, frame_bytes, put_frame};
 use crate::wire::trace::mark;
+
+/// Fewer bytes of writes are on their way so soon that a second frame would cost more.
+const SHARED_BYTES_MIN: u64 = 32 * KIB;
 
 impl Gateway {
     /// Sends batches from the queues on every link with room.
@@ -140,6 +143,18 @@ impl Gateway {
         self.clients.modest.batch_limits(now, state.limits, &state.way)
     }
 
+    /// How many pieces a batch may have, so that another is on its way while the node works: where frames are expensive, answers of writes are held to the
+    /// end of their batch, and one batch with all that there is would let the node wait for the way, and the way for the node. Reads have no need of
+    /// that: their answers are sent by [16 KiB](crate::node).
+    fn share_of_writes(&self, now: Time, node: usize) -> usize {
+        let queue = &self.queues[node];
+        if !self.links_are_one_way(node) || !queue.has_writes_of(SHARED_BYTES_MIN) {
+            return usize::MAX;
+        }
+        let out: usize = self.one_way(now, node).flat_map(|(_, link)| &link.sent).map(|batch| batch.left).sum();
+        ((queue.ready_len() + out) / 2).max(1)
+    }
+
     /// The condition of [`Bug::SilentNodeHoldsOthers`].
     fn is_another_silent(&self, now: Time, node: usize) -> bool {
         let mut others = (0..self.links.len()).map(|at| &self.links[LinkId(at)]).filter(|link| link.node != node);
@@ -154,7 +169,8 @@ impl Gateway {
             return false;
         }
         let mut pieces = self.batches.pool.pop().unwrap_or_default();
-        let (limits, turn) = (self.batch_limits(now, node), self.clients.modest.lane_turn(now));
+        let (mut limits, turn) = (self.batch_limits(now, node), self.clients.modest.lane_turn(now));
+        limits.pieces = limits.pieces.min(self.share_of_writes(now, node));
         self.queues[node].take_batch(limits, turn, &mut pieces);
         if pieces.is_empty() {
             self.batches.pool.push(pieces);

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::testing::{GatewayBed, gateway_config, volume, welcome};
+use crate::testing::{Frame, GatewayBed, frames, gateway_config, volume, welcome};
 use flashmob_core::gateway::{ClientId, LinkId, VolumeSpec};
 use flashmob_core::op::Op;
+use flashmob_core::wire::batch::decode_batch;
+use flashmob_core::wire::frame::FrameKind;
 
 const SIZE_BYTES: u64 = 1 << 30;
 /// There and back: longer than where frames are cheap.
@@ -34,6 +36,21 @@ impl Bed {
         self.reads += 1;
         self.bed.submit(self.client, Op::Read, self.reads * 4096, 1);
         self.bed.turn();
+    }
+
+    /// So many requests of this size arrive at once. The link takes what it may, and loses it: how many pieces are in each batch.
+    fn batches_of(&mut self, op: Op, count: u64, len_bytes: u32) -> Vec<usize> {
+        for at in 0..count {
+            self.bed.submit(self.client, op, at << 20, len_bytes);
+        }
+        self.bed.turn();
+        let sent = frames(&self.bed.gateway.link_out(LinkId(0)).take_all());
+        let pieces = |frame: Frame| {
+            let mut pieces = Vec::new();
+            decode_batch(&frame.meta, frame.payload.len(), &mut pieces).unwrap();
+            pieces.len()
+        };
+        sent.into_iter().filter(|frame| frame.kind == FrameKind::Batch).map(pieces).collect()
     }
 
     fn has_out(&self, link: usize) -> bool {
@@ -95,4 +112,17 @@ fn where_no_link_is_heard_the_first_is_as_good_as_any_and_nothing_spins() {
         }
         assert_eq!(bed.bed.ended(), 9);
     }
+}
+
+#[test]
+fn writes_go_in_halves_so_that_the_node_and_the_way_to_it_work_at_the_same_time() {
+    for (count, len_bytes, batches) in
+        [(64, 4096, vec![32, 32]), (9, 8192, vec![4, 4]), (1, 65_536, vec![1]), (2, 65_536, vec![1, 1])]
+    {
+        assert_eq!(Bed::new(1).batches_of(Op::Write, count, len_bytes), batches, "{count} writes of {len_bytes} B");
+    }
+    // 32 KiB are worth a second frame, and no less; reads are answered by parts as it is.
+    assert_eq!(Bed::new(1).batches_of(Op::Write, 8, 4096), [4, 4]);
+    assert_eq!(Bed::new(1).batches_of(Op::Write, 8, 4095), [8]);
+    assert_eq!(Bed::new(1).batches_of(Op::Read, 64, 4096), [64]);
 }

@@ -13,6 +13,7 @@
 //! - [`Profile`]: the parameters of a medium, and the built-in profiles
 //! - [`Air`]: one cell of stations and their access point; or separate lines; or no medium at all
 //! - [`bianchi`]: the throughput of a saturated cell, in closed form
+//! - [`streamed`]: the same by the model, with whichever gateway
 //!
 //! Its purpose is the shared medium: all frames contend with all others, small ones cost nearly as much as large
 //! ones, aggregated ones little more than one, and traffic between stations crosses it twice. **It is no forecast for
@@ -24,6 +25,7 @@ mod exchange;
 mod lines;
 mod outcomes;
 pub mod profile;
+mod stream;
 
 use std::collections::VecDeque;
 
@@ -33,6 +35,7 @@ use self::cell::Cell;
 use self::lines::Lines;
 use self::outcomes::Outcomes;
 pub use self::profile::{Dcf, Line, Medium, Profile, ProfileError};
+pub use self::stream::{Direction, Streams, streamed};
 
 /// A sender and receiver: the gateway or a node. Numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -77,6 +77,20 @@ pub struct Settings {
     pub weak: Option<Weak>,
     /// A node that is away, and whose copies are made again when it returns: see [`rebuild::run`].
     pub rebuild: Option<rebuild::Rebuild>,
+    /// When TCP acknowledges.
+    pub acks: Acks,
+}
+
+/// When TCP acknowledges data, if it has none to send that would do it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// As Linux: when more than a full segment is unacknowledged; after 40 ms at the latest.
+    #[default]
+    Linux,
+    /// When more than so many full segments are; after 40 ms at the latest.
+    Segments(u32),
+    /// After 40 ms.
+    Late,
 }
 
 /// The copies of a simulated volume.

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use flashmob_core::units::Time;
 
+use super::Acks;
+
 /// MSS: Ethernet's 1,500 less IP's 20 and TCP's 32 with timestamps.
 pub(super) const MSS_BYTES: u64 = 1448;
 /// The headers of a segment: Ethernet (14), IP (20), TCP with timestamps (32).
@@ -97,6 +99,7 @@ struct Flow {
     /// Losses before this sequence number belong to one congestion event.
     recovery_end: u64,
     // The receiver.
+    acks: Acks,
     received: u64,
     taken: u64,
     gaps: BTreeMap<u64, u64>,
@@ -107,8 +110,9 @@ struct Flow {
 }
 
 impl Flow {
-    fn new() -> Flow {
+    fn new(acks: Acks) -> Flow {
         Flow {
+            acks,
             stream: VecDeque::new(),
             written: 0,
             next: 0,
@@ -253,7 +257,12 @@ impl Flow {
             self.received = self.received.max(to);
         }
         self.unacknowledged_bytes += len_bytes;
-        self.ack_now |= filled || self.unacknowledged_bytes > self.receive_mss_bytes;
+        let most_bytes = match self.acks {
+            Acks::Linux => self.receive_mss_bytes,
+            Acks::Segments(count) => u64::from(count) * MSS_BYTES,
+            Acks::Late => u64::MAX,
+        };
+        self.ack_now |= filled || self.unacknowledged_bytes > most_bytes;
         if !self.ack_now && self.ack_at.is_none() {
             self.ack_at = Some(now + ACK_DELAY);
         }
@@ -279,8 +288,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new() -> Connection {
-        Connection { flows: [Flow::new(), Flow::new()] }
+    pub(super) fn new(acks: Acks) -> Connection {
+        Connection { flows: [Flow::new(acks), Flow::new(acks)] }
     }
 
     /// The program at `side` writes.

@@ -33,6 +33,7 @@ pub(super) fn settings() -> Settings {
         weak: None,
         every_ns: None,
         rebuild: None,
+        acks: Acks::Linux,
     }
 }
 

@@ -122,7 +122,7 @@ impl World {
             airs,
             outcomes: Vec::new(),
             nodes: nodes?,
-            connections: (0..links).map(|_| Connection::new()).collect(),
+            connections: (0..links).map(|_| Connection::new(settings.acks)).collect(),
             is_connected: vec![false; links],
             attempts: vec![0; links],
             timers: vec![[None; 2]; links],
@@ -328,7 +328,7 @@ impl World {
 
     /// The gateway has given a link up. The node learns of it at once: half-open connections belong to the fault simulator.
     fn disconnect(&mut self, link: usize) {
-        self.connections[link] = Connection::new();
+        self.connections[link] = Connection::new(self.settings.acks);
         self.attempts[link] += 1;
         self.timers[link] = [None; 2];
         if std::mem::take(&mut self.is_connected[link]) {

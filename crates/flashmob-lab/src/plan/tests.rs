@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::air::{Attachment, Profile};
-use crate::cluster::{Cost, Running};
+use crate::cluster::{Acks, Cost, Running};
 use crate::flash;
 
 fn settings() -> Settings {
@@ -37,6 +37,7 @@ fn settings() -> Settings {
         weak: None,
         every_ns: None,
         rebuild: None,
+        acks: Acks::Linux,
     }
 }
 

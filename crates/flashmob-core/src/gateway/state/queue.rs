@@ -119,6 +119,16 @@ impl NodeQueue {
         self.reads.len() + self.ordered.len()
     }
 
+    /// Whether writes of so many bytes wait. It looks at as many as that takes.
+    pub fn has_writes_of(&self, bytes: u64) -> bool {
+        let writes = self.ordered.iter().filter(|piece| piece.op == Op::Write);
+        let mut sums = writes.scan(0, |sum, piece| {
+            *sum += u64::from(piece.len_bytes);
+            Some(*sum)
+        });
+        sums.any(|sum| sum >= bytes)
+    }
+
     /// Reads in the queue.
     pub fn reads_len(&self) -> usize {
         self.reads.len()

@@ -21,8 +21,12 @@ struct Line {
 
 impl Line {
     fn new(loss_percent: u64, seed: u64) -> Line {
+        Line::with(Acks::Linux, loss_percent, seed)
+    }
+
+    fn with(acks: Acks, loss_percent: u64, seed: u64) -> Line {
         Line {
-            connection: Connection::new(),
+            connection: Connection::new(acks),
             now: Time::default(),
             under_way: BTreeMap::new(),
             sent: 0,
@@ -110,6 +114,28 @@ fn a_small_packet_alone_is_acknowledged_after_40_ms_and_a_second_full_one_at_onc
     line.connection.write(Side::Gateway, &text(2 * 1448));
     line.run(Duration::from_secs(10));
     assert_eq!((line.counts, line.now), ((2, 1, 0), Time::default() + 2 * DELAY));
+}
+
+#[test]
+fn acknowledgements_are_as_rare_as_is_asked_for() {
+    for (acks, count) in [(Acks::Linux, 50), (Acks::Segments(4), 20), (Acks::Segments(8), 12), (Acks::Late, 4)] {
+        let mut line = Line::with(acks, 0, 1);
+        // One after the other, so that each arrives alone.
+        for _ in 0..100 {
+            line.connection.write(Side::Gateway, &text(1448));
+            line.run(Duration::from_millis(1));
+            line.now = line.now + Duration::from_millis(1);
+        }
+        line.run(Duration::from_secs(10));
+        assert_eq!((line.counts, line.read[1].len()), ((100, count, 0), 100 * 1448), "{acks:?}");
+    }
+    // What is lost is told at once, as ever.
+    for acks in [Acks::Segments(8), Acks::Late] {
+        let mut line = Line::with(acks, 20, 3);
+        line.connection.write(Side::Gateway, &text(200_000));
+        line.run(Duration::from_secs(100_000));
+        assert!(line.read[1] == text(200_000), "{acks:?}");
+    }
 }
 
 #[test]

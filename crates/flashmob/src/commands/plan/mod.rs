@@ -13,7 +13,7 @@ use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_core::gateway::BatchMode;
 use flashmob_core::units::{Bytes, MIB};
 use flashmob_lab::air::{Attachment, Medium};
-use flashmob_lab::cluster::{Cost, Settings};
+use flashmob_lab::cluster::{Acks, Cost, Settings};
 use flashmob_lab::plan;
 
 use super::cluster_args::{self, LoadArgs, ModelArgs};
@@ -127,6 +127,7 @@ impl PlanArgs {
             weak: None,
             every_ns: None,
             rebuild: None,
+            acks: Acks::Linux,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use flashmob_lab::cluster::{self, Copies, Cost, Measured, Settings, rebuild};
+use flashmob_lab::cluster::{self, Acks, Copies, Cost, Measured, Settings, rebuild};
 use flashmob_results::cluster::{AirUse, Batches, Packets, Parameters, Repetition};
 use flashmob_results::latency::Latency;
 
@@ -58,6 +58,7 @@ impl<'a> Simulator<'a> {
             }),
             weak: self.copies.weak,
             every_ns: None,
+            acks: Acks::Linux,
             rebuild: self.copies.rebuild.map(|lacking| rebuild::Rebuild {
                 node: lacking.node,
                 differing_ppm: lacking.differing_ppm,
