@@ -35,9 +35,11 @@ claim() {
 import hashlib, os, struct, subprocess, sys, tempfile, zlib
 mirror, folder, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 data, content = open(mirror, "rb").read(), b""
-while data:
-    head, (signer,), (length,) = data[:60], struct.unpack_from("<H", data, 6), struct.unpack_from("<I", data, 56)
-    content += data[64 + signer:64 + signer + length]
+while len(data) >= 64:
+    (signer,), (length,) = struct.unpack_from("<H", data, 6), struct.unpack_from("<I", data, 56)
+    if len(data) < 64 + signer + length + 64:
+        break  # it was not written whole
+    head, content = data[:60], content + data[64 + signer:64 + signer + length]
     data = data[64 + signer + length + 64:]
 version, = struct.unpack_from("<Q", head, 48)
 homes = count * (bytes([10]) + bytes(16))
@@ -58,7 +60,7 @@ PY
 signed_by() {
     local node
     for node in node0 node1 node2; do
-        if cmp -s -n 145 "$1" <(tail -c +65 "$(mirror_of "$node")"); then echo "$node"; fi
+        if cmp -s -n "$(wc -c <"$1")" "$1" <(tail -c +65 "$(mirror_of "$node")"); then echo "$node"; fi
     done
 }
 all_signed_by() { [ "$(signed_by "$1" | wc -l)" = 3 ]; }
@@ -122,6 +124,8 @@ check 'as it has more decisions than others' jq -e '.from_node == 1 and .nodes[1
 check 'the map is recovered from it' "${recover[@]}" --yes
 gateway_again
 whole_again
+URI=$UNIX_URI
+check 'and every byte is there' is_all_there
 
 # A key that was replaced. Node 2 is away, and has a mirror that was signed with it.
 stop node2 KILL

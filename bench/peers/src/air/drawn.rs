@@ -43,6 +43,7 @@ fn panel(rows: &[&Row], (air, gateway): (&str, &str)) -> Lines {
             .map(|row| Mark { x: across(row.nodes), y: 100.0 * row.share, range: None, doubtful: false })
             .collect(),
     });
+    let top = of_place.iter().map(|row| 100.0 * row.share).fold(100.0, f64::max);
     let told: Vec<String> = of_place
         .iter()
         .map(|row| format!("{:.0} % with {} and {} nodes", 100.0 * row.share, words(&row.load), row.nodes))
@@ -54,7 +55,7 @@ fn panel(rows: &[&Row], (air, gateway): (&str, &str)) -> Lines {
         y_title: format!("{air}, {gateway} gateway: share of the limit, %"),
         x_title: "nodes".to_string(),
         legend: "requests".to_string(),
-        scale: Scale::linear(100.0),
+        scale: Scale::linear(top),
         limits: Vec::new(),
         x_ticks: nodes.iter().map(|&count| (across(count), count.to_string())).collect(),
         series: series.collect(),

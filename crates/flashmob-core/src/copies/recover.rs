@@ -52,7 +52,7 @@ pub struct Terms<'a> {
     pub map: Option<&'a [u8]>,
     /// What verifies mirrors, in a cluster with keys: others are not believed. Without, all are.
     pub keys: Option<&'a dyn Verify>,
-    /// Others are believed, too, if there is none that is verified.
+    /// Others are believed if there is none that is verified.
     pub accepts_unsigned: bool,
 }
 
@@ -121,6 +121,9 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
     let latest = mirrors.iter().flatten().find(|mirror| mirror.generation == generation);
     let map_id = given.as_ref().map(MapImage::map_id).or(latest.map(|mirror| mirror.image.map_id()));
     for mirror in &mut mirrors {
+        if generation.is_some() && mirror.as_ref().is_ok_and(|mirror| mirror.generation.is_none()) {
+            *mirror = Err(Unreadable::Unsigned);
+        }
         let is_other = |mirror: &Mirrored| {
             Some(mirror.image.map_id()) != map_id && (given.is_some() || mirror.generation != generation)
         };

@@ -143,16 +143,24 @@ impl Gateway {
         self.clients.modest.batch_limits(now, state.limits, &state.way)
     }
 
-    /// How many pieces a batch may have, so that another is on its way while the node works: where frames are expensive, answers of writes are held to the
-    /// end of their batch, and one batch with all that there is would let the node wait for the way, and the way for the node. Reads have no need of
-    /// that: their answers are sent by [16 KiB](crate::node).
+    /// How many pieces a batch may have while nothing but changes waits, so that another is on its way while the node works: if their answers are held to
+    /// the end of their batch, one batch with all that there is would let the node wait for the way, and the way for the node. Answers of reads are
+    /// not held for so long.
     fn share_of_writes(&self, now: Time, node: usize) -> usize {
-        let queue = &self.queues[node];
-        if !self.links_are_one_way(node) || !queue.has_writes_of(SHARED_BYTES_MIN) {
+        let (queue, window) = (&self.queues[node], self.volumes[self.nodes[node].volume].spec.outstanding_batches);
+        let is_shared = window > 1
+            && self.links_are_one_way(node)
+            && self.wants_answers_together(now, node)
+            && queue.reads_len() == 0
+            && queue.begins_with_writes_of(SHARED_BYTES_MIN);
+        if !is_shared {
             return usize::MAX;
         }
-        let out: usize = self.one_way(now, node).flat_map(|(_, link)| &link.sent).map(|batch| batch.left).sum();
-        ((queue.ready_len() + out) / 2).max(1)
+        let (ready, out) = (queue.ready_len(), self.one_way(now, node).flat_map(|(_, link)| &link.sent));
+        let out: usize = out.map(|batch| batch.left).sum();
+        let half = ((ready + out) / 2).max(1);
+        // Of an odd number none is left behind.
+        if out > 0 && ready == half + 1 { ready } else { half }
     }
 
     /// The condition of [`Bug::SilentNodeHoldsOthers`].

@@ -20,8 +20,12 @@ struct Bed {
 
 impl Bed {
     fn new(links: u16) -> Bed {
-        let timeout = Duration::from_secs(30);
-        let mut bed = GatewayBed::new(gateway_config(VolumeSpec { links, timeout, ..volume(&[SIZE_BYTES]) }));
+        Bed::with(VolumeSpec { links, timeout: Duration::from_secs(30), ..volume(&[SIZE_BYTES]) })
+    }
+
+    fn with(spec: VolumeSpec) -> Bed {
+        let links = spec.links;
+        let mut bed = GatewayBed::new(gateway_config(spec));
         (0..usize::from(links)).for_each(|link| bed.link(link, &welcome(SIZE_BYTES)));
         let client = bed.gateway.native_opened(0).unwrap();
         let mut bed = Bed { bed, client, reads: 0 };
@@ -116,13 +120,17 @@ fn where_no_link_is_heard_the_first_is_as_good_as_any_and_nothing_spins() {
 
 #[test]
 fn writes_go_in_halves_so_that_the_node_and_the_way_to_it_work_at_the_same_time() {
-    for (count, len_bytes, batches) in
-        [(64, 4096, vec![32, 32]), (9, 8192, vec![4, 4]), (1, 65_536, vec![1]), (2, 65_536, vec![1, 1])]
-    {
-        assert_eq!(Bed::new(1).batches_of(Op::Write, count, len_bytes), batches, "{count} writes of {len_bytes} B");
+    let batches = |op, count, len_bytes| Bed::new(1).batches_of(op, count, len_bytes);
+    for (count, len_bytes, halves) in [(64, 4096, [32, 32]), (65, 4096, [32, 33]), (9, 65_536, [4, 5])] {
+        assert_eq!(batches(Op::Write, count, len_bytes), halves, "{count} writes of {len_bytes} B");
     }
     // 32 KiB are worth a second frame, and no less; reads are answered by parts as it is.
-    assert_eq!(Bed::new(1).batches_of(Op::Write, 8, 4096), [4, 4]);
-    assert_eq!(Bed::new(1).batches_of(Op::Write, 8, 4095), [8]);
-    assert_eq!(Bed::new(1).batches_of(Op::Read, 64, 4096), [64]);
+    assert_eq!(batches(Op::Write, 16, 2048), [8, 8]);
+    assert_eq!(batches(Op::Write, 16, 2047), [16]);
+    assert_eq!(batches(Op::Read, 64, 4096), [64]);
+    // A client with few requests gets each answer at once.
+    assert_eq!(batches(Op::Write, 8, 4096), [8]);
+    // With one batch at a time nothing is gained.
+    let spec = VolumeSpec { outstanding_batches: 1, ..volume(&[SIZE_BYTES]) };
+    assert_eq!(Bed::with(spec).batches_of(Op::Write, 64, 4096), [64]);
 }

@@ -11,6 +11,8 @@ const WAITING_MAX: u32 = 128;
 /// Frames that wait in one queue of a station, or for one receiver, and at the access point: what the built-in airs have room for.
 const QUEUE_FRAMES: u32 = 512;
 const ACCESS_POINT_FRAMES: u32 = 2048;
+/// Frames that may be lost one after the other.
+const REFUSED_MAX: u32 = 1_000_000;
 
 /// Which way the frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,8 @@ pub struct Streams {
     pub frame_bytes: u32,
 }
 
-/// Frames delivered each second in this much virtual time, after a tenth of it. Nothing is acknowledged but by the air itself.
+/// Frames delivered each second in this much virtual time, after a tenth of it. Nothing is acknowledged but by the air itself. 0 where nothing passes, as
+/// where queues have less room than those of the built-in airs.
 #[must_use]
 pub fn streamed(profile: &Profile, streams: &Streams, time: Duration, seed: u64) -> f64 {
     let Streams { gateway, nodes, direction, frame_bytes } = *streams;
@@ -59,12 +62,17 @@ pub fn streamed(profile: &Profile, streams: &Streams, time: Duration, seed: u64)
         (0..waiting).for_each(|_| air.submit(Time::default(), frame(node)));
     }
     let (begin, end) = (time / 10, time + time / 10);
-    let (mut delivered, mut outcomes) = (0_u64, Vec::new());
+    let (mut delivered, mut refused, mut outcomes) = (0_u64, 0, Vec::new());
     while let Some(now) = air.next_event().filter(|now| now.as_nanos() < end.as_nanos() as u64) {
         air.advance(now, &mut outcomes);
         for outcome in outcomes.drain(..) {
             let counts = outcome.fate == Fate::Delivered && now.as_nanos() >= begin.as_nanos() as u64;
             delivered += u64::from(counts);
+            // A frame that has no room anywhere would be refused again and again at the same time.
+            refused = if outcome.fate == Fate::Delivered { 0 } else { refused + 1 };
+            if refused > REFUSED_MAX {
+                return 0.0;
+            }
             // The id is the node's port.
             air.submit(now, frame(outcome.id as u32));
         }
@@ -87,6 +95,14 @@ mod tests {
         for (air, told) in [("11n-2014", 3982.0), ("11n", 17_489.0), ("11ac", 47_078.0)] {
             let found = frames_per_s(air, Attachment::Wired, 9, Direction::ToGateway);
             assert!((found / told - 1.0).abs() < 0.03, "{air}: {found}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_passes_it_ends() {
+        for air in ["11n,queue=1,ap-queue=1", "wan,loss=100%"] {
+            let found = frames_per_s(air, Attachment::Wired, 8, Direction::ToGateway);
+            assert!(found < 20_000.0, "{air}: {found}");
         }
     }
 

@@ -167,7 +167,8 @@ fn those_that_are_signed_come_first_where_others_are_accepted() {
     let key = key();
     let terms = Terms { keys: Some(&key), accepts_unsigned: true, ..Terms::default() };
     let recovered = recover(&[of(1, foreign), of(2, signed)], &terms).unwrap();
-    assert_eq!((recovered.from, recovered.unsigned, recovered.branches), (Some(1), vec![0], vec![0]));
+    assert_eq!((recovered.from, recovered.unsigned, recovered.branches), (Some(1), vec![], vec![]));
+    assert_eq!(recovered.mirrors[0], Err(Unreadable::Unsigned), "others count only where there is none");
     let alone = recover(&[of(1, foreign), of(2, &[])], &terms).unwrap();
     assert_eq!((alone.from, alone.unsigned), (Some(0), vec![0]));
     let without_keys = recover(&[of(1, foreign)], &Terms { keys: None, ..terms }).unwrap();

@@ -18,6 +18,9 @@ use crate::wire::batch::WirePiece;
 use lanes::{Lanes, Room};
 use ranges::Ranges;
 
+/// How many of the changes that wait are looked at to tell whether they are large.
+const LOOKED_AT_MAX: usize = 64;
+
 /// A piece: the part of a request that one node serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -119,14 +122,11 @@ impl NodeQueue {
         self.reads.len() + self.ordered.len()
     }
 
-    /// Whether writes of so many bytes wait. It looks at as many as that takes.
-    pub fn has_writes_of(&self, bytes: u64) -> bool {
-        let writes = self.ordered.iter().filter(|piece| piece.op == Op::Write);
-        let mut sums = writes.scan(0, |sum, piece| {
-            *sum += u64::from(piece.len_bytes);
-            Some(*sum)
-        });
-        sums.any(|sum| sum >= bytes)
+    /// Whether the first changes that wait write so many bytes.
+    pub fn begins_with_writes_of(&self, bytes: u64) -> bool {
+        let first = self.ordered.iter().take(LOOKED_AT_MAX);
+        let writes = first.filter(|piece| piece.op == Op::Write).map(|piece| u64::from(piece.len_bytes));
+        writes.sum::<u64>() >= bytes
     }
 
     /// Reads in the queue.
