@@ -56,6 +56,8 @@ body = grant + content + signature
 open(mirror, "wb").write(head + struct.pack("<I", zlib.crc32(head + body)) + body)
 PY
 }
+# OpenSSL of before version 3 signs no messages with such keys.
+signs() { [[ $(openssl pkeyutl -help 2>&1) == *-rawin* ]]; }
 # signed_by FILE: the mirrors that have this grant, at their beginning.
 signed_by() {
     local node
@@ -114,18 +116,20 @@ check 'every byte is there' is_all_there
 wait_for 20 'all mirrors to be signed again' all_signed_by "$DIR/first.grant"
 
 # One that OpenSSL has signed with the gateway's key is believed: it is as docs/map-format.md has it.
-stop gateway KILL
-stop node1 KILL
-rm "$MAP"
-check 'the mirror of node 1 is signed by OpenSSL' claim node1 "$DIR/gateway.keys" 500
-run_node node1
-check 'and believed' "${recover[@]}" --dry-run --output json
-check 'as it has more decisions than others' jq -e '.from_node == 1 and .nodes[1].version > .nodes[0].version + 400' "$DIR/check.out"
-check 'the map is recovered from it' "${recover[@]}" --yes
-gateway_again
-whole_again
-URI=$UNIX_URI
-check 'and every byte is there' is_all_there
+if signs; then
+    stop gateway KILL
+    stop node1 KILL
+    rm "$MAP"
+    check 'the mirror of node 1 is signed by OpenSSL' claim node1 "$DIR/gateway.keys" 500
+    run_node node1
+    check 'and believed' "${recover[@]}" --dry-run --output json
+    check 'as it has more decisions than others' jq -e '.from_node == 1 and .nodes[1].version > .nodes[0].version + 400' "$DIR/check.out"
+    check 'the map is recovered from it' "${recover[@]}" --yes
+    gateway_again
+    whole_again
+    URI=$UNIX_URI
+    check 'and every byte is there' is_all_there
+fi
 
 # A key that was replaced. Node 2 is away, and has a mirror that was signed with it.
 stop node2 KILL
@@ -139,11 +143,14 @@ behind() { curl -sf "http://$ADMIN/status" | jq -r '.warnings[] | capture("node 
 check 'who has not heard of the key is listed' test "$(behind)" = "${ADDR[node2]}"
 stop gateway KILL
 rm "$MAP"
-check 'who has stolen it claims 500 decisions more' claim node2 "$DIR/stolen.keys" 500
+if signs; then check 'who has stolen it claims 500 decisions more' claim node2 "$DIR/stolen.keys" 500; fi
 run_node node2
-refused 'node 2 is of another state' '--accept-loss' "${recover[@]}" --yes
+if signs; then refused 'node 2 is of another state' '--accept-loss' "${recover[@]}" --yes; fi
 "${recover[@]}" --yes --accept-loss --output json >"$DIR/told.json" || fail 'the map is not recovered'
-check 'the map is that of the latest key' jq -e '.from_node != null and .from_node < 2 and .nodes[2].is_branched and .nodes[2].version > .nodes[.from_node].version + 400' "$DIR/told.json"
+check 'the map is that of the latest key' jq -e '.from_node != null and .from_node < 2' "$DIR/told.json"
+if signs; then
+    check 'although node 2 has more' jq -e '.nodes[2].is_branched and .nodes[2].version > .nodes[.from_node].version + 400' "$DIR/told.json"
+fi
 gateway_again
 whole_again
 URI=$UNIX_URI
