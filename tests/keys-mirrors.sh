@@ -73,13 +73,7 @@ falsified() {
     run_node "$1"
 }
 
-start_keyed 3 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'timeout = "60s"' 'reconnect_max = "500ms"'
-admin_address
-whole_again
-URI=$UNIX_URI
-check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
-wait_for 20 '3 nodes to have a mirror of the map' copies '.mirrors == 3'
-cp -r "$DIR/gateway.keys" "$DIR/stolen.keys"
+start_keyed_copies
 cp "$DIR/gateway.keys/gateway.grant" "$DIR/first.grant"
 wait_for 20 'all mirrors to be signed' all_signed_by "$DIR/first.grant"
 # Within a second, one may be of before all nodes were linked: what it does not know it does not miss.

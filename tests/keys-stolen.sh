@@ -35,13 +35,7 @@ refused_for() {
     stop gateway KILL
 }
 
-start_keyed 3 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'timeout = "60s"' 'reconnect_max = "500ms"'
-admin_address
-whole_again
-URI=$UNIX_URI
-check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
-wait_for 20 '3 nodes to have a mirror of the map' copies '.mirrors == 3'
-cp -r "$DIR/gateway.keys" "$DIR/stolen.keys"
+start_keyed_copies
 cp "$MAP" "$DIR/backup.map"
 stop gateway KILL
 

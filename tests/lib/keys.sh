@@ -32,3 +32,15 @@ start_keyed() {
     done
     start_gateway "$@"
 }
+
+# start_keyed_copies: three nodes with keys, of NODE_SIZE, a full volume with two copies, and the gateway's keys in stolen.keys, too. For those that source
+# copies.sh as well.
+start_keyed_copies() {
+    start_keyed 3 "$NODE_SIZE" 'layout = "mapped"' 'copies = 2' 'timeout = "60s"' 'reconnect_max = "500ms"'
+    admin_address
+    whole_again
+    URI=$UNIX_URI
+    check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+    wait_for 20 '3 nodes to have a mirror of the map' copies '.mirrors == 3'
+    cp -r "$DIR/gateway.keys" "$DIR/stolen.keys"
+}

@@ -116,21 +116,7 @@ pub enum RecoverError {
 pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, RecoverError> {
     let mut mirrors: Vec<Result<Mirrored, Unreadable>> = found.iter().map(|node| mirrored(node, terms)).collect();
     let given = terms.map.map(|map| Ok::<_, RecoverError>(replay(map)?.image)).transpose()?;
-    // Who has an earlier key, or is not believed, may have written those of another map.
-    let generation = mirrors.iter().flatten().map(|mirror| mirror.generation).max().flatten();
-    let latest = mirrors.iter().flatten().find(|mirror| mirror.generation == generation);
-    let map_id = given.as_ref().map(MapImage::map_id).or(latest.map(|mirror| mirror.image.map_id()));
-    for mirror in &mut mirrors {
-        if generation.is_some() && mirror.as_ref().is_ok_and(|mirror| mirror.generation.is_none()) {
-            *mirror = Err(Unreadable::Unsigned);
-        }
-        let is_other = |mirror: &Mirrored| {
-            Some(mirror.image.map_id()) != map_id && (given.is_some() || mirror.generation != generation)
-        };
-        if mirror.as_ref().is_ok_and(is_other) {
-            *mirror = Err(Unreadable::Beyond);
-        }
-    }
+    let map_id = of_one_map(&mut mirrors, given.as_ref());
     let images: Vec<Option<&MapImage>> =
         mirrors.iter().map(|mirror| mirror.as_ref().ok().map(|mirror| &mirror.image)).collect();
     let number = |image: &MapImage| (image.epoch(), image.version());
@@ -259,6 +245,24 @@ fn mirrored(node: &Found<'_>, terms: &Terms<'_>) -> Result<Mirrored, Unreadable>
     let is_of_key = |generation| generation_of(state.epoch, state.version) <= generation;
     let is_believed = node.charge.is_none_or(is_of) && generation.is_none_or(is_of_key);
     if is_believed { Ok(Mirrored { image, generation }) } else { Err(Unreadable::Beyond) }
+}
+
+/// Leaves out mirrors that do not count beside the others: those that are not signed where one is, and those of another map that are not signed with the
+/// latest key, or where a map is given, as who has an earlier key, or is not believed, may have written them. The identity of the map that counts, if any.
+fn of_one_map(mirrors: &mut [Result<Mirrored, Unreadable>], given: Option<&MapImage>) -> Option<[u8; 16]> {
+    let generation = mirrors.iter().flatten().map(|mirror| mirror.generation).max().flatten();
+    let latest = mirrors.iter().flatten().find(|mirror| mirror.generation == generation);
+    let map_id = given.or(latest.map(|mirror| &mirror.image)).map(MapImage::map_id);
+    for entry in mirrors {
+        let Ok(mirror) = entry else { continue };
+        let is_other = Some(mirror.image.map_id()) != map_id;
+        if mirror.generation.is_none() && generation.is_some() {
+            *entry = Err(Unreadable::Unsigned);
+        } else if is_other && (given.is_some() || mirror.generation != generation) {
+            *entry = Err(Unreadable::Beyond);
+        }
+    }
+    map_id
 }
 
 /// The map that a node's mirror shows.

@@ -86,17 +86,13 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
 
 /// A key whose signatures anybody could make who tries.
 #[derive(Debug, Clone, Copy)]
-pub struct ToyKey {
-    cluster: u8,
-    generation: u64,
-    signer: [u8; 9],
-}
+pub struct ToyKey([u8; 9]);
 
 impl ToyKey {
     pub fn new(cluster: u8, generation: u64) -> ToyKey {
         let mut signer = [cluster; 9];
         signer[1..].copy_from_slice(&generation.to_le_bytes());
-        ToyKey { cluster, generation, signer }
+        ToyKey(signer)
     }
 }
 
@@ -107,28 +103,28 @@ fn toy_signature(signer: &[u8], header: &[u8], content: &[u8]) -> [u8; SIGNATURE
 
 impl Sign for ToyKey {
     fn signer(&self) -> &[u8] {
-        &self.signer
+        &self.0
     }
 
     fn sign(&self, header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES] {
-        toy_signature(&self.signer, header, content)
+        toy_signature(&self.0, header, content)
     }
 }
 
 impl Verify for ToyKey {
     fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>> {
-        let (cluster, generation) = signer.split_first()?;
-        let generation = u64::from_le_bytes(generation.try_into().ok()?);
-        (*cluster == self.cluster).then(|| Box::new(ToyKey::new(*cluster, generation)) as Box<dyn Signer>)
+        let key = ToyKey(signer.try_into().ok()?);
+        (key.0[0] == self.0[0]).then(|| Box::new(key) as Box<dyn Signer>)
     }
 }
 
 impl Signer for ToyKey {
     fn generation(&self) -> u64 {
-        self.generation
+        let [_, generation @ ..] = self.0;
+        u64::from_le_bytes(generation)
     }
 
     fn has_signed(&self, header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
-        toy_signature(&self.signer, header, content) == *signature
+        toy_signature(&self.0, header, content) == *signature
     }
 }
