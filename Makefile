@@ -180,7 +180,7 @@ bench-keys: deps-test build ## links with keys beside links without, on loopback
 	@bench/keys/run
 	@bench/keys/air
 
-bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a modelled air, about 20 minutes (QUICK=1: 4)
+bench-lab: deps-lab build ## flashmob beside nbdkit, GlusterFS and P1's mode over a modelled air, with the share of the limit, 25 minutes (QUICK=1: 3)
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-lab
 	@$(dir $(BINARY))bench-lab $(if $(QUICK),--rounds 1 --time 2) $(ARGS)
 
@@ -259,9 +259,6 @@ deps-cross:
 deps-android:
 	@.ci/deps $(PROGRAMS_ANDROID)
 
-deps-lab:
-	@.ci/deps nbdkit:nbdkit
-
 deps-vm:
 	@.ci/deps $(PROGRAMS_VM)
 
@@ -271,6 +268,10 @@ deps-termux:
 # A peer that cannot be installed is named in the results; the others are measured.
 deps-peers:
 	@.ci/deps $(PROGRAMS_PEERS) || echo 'some of the servers to compare with are missing: they will be named as not measured'
+
+# The same.
+deps-lab:
+	@.ci/deps nbdkit:nbdkit glusterfsd:glusterfs-server glusterfs:glusterfs-client fio:fio || echo 'some of the servers to compare with are missing: they will be named as not measured'
 
 fuzz-tools:
 	@command -v cargo-fuzz >/dev/null || { echo 'installing cargo-fuzz'; $(CARGO) install --quiet --locked cargo-fuzz; }

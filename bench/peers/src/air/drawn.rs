@@ -1,5 +1,6 @@
 //! The figure: the share of the limit over the number of nodes, a panel for each air and gateway.
 
+use flashmob_peers::limit::Load;
 use flashmob_report::standalone::{Lines, Mark, Scale, Series, tiled};
 
 use crate::case::Row;
@@ -63,9 +64,5 @@ fn panel(rows: &[&Row], (air, gateway): (&str, &str)) -> Lines {
 }
 
 fn words(load: &str) -> String {
-    let (kind, size) = load.split_once('-').unwrap_or((load, ""));
-    match size.parse::<u32>() {
-        Ok(bytes) if bytes >= 1024 && bytes % 1024 == 0 => format!("{kind} {} KiB", bytes / 1024),
-        _ => format!("{kind} {size} B"),
-    }
+    load.parse().map_or_else(|_| load.to_string(), |load: Load| load.words())
 }

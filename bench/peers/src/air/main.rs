@@ -1,8 +1,5 @@
 //! How much of what the air and the flash can do a cluster gets, in virtual time: requests of several sizes, one to 32 nodes, several airs, wired and
 //! wireless gateways. Prints the table of `make bench-air`, and writes it as JSON and as a figure.
-//!
-//! The limit is the smaller of two: what the same stations stream one way if nothing but the air itself acknowledges, and what the nodes' flashes do
-//! of these requests over a network that takes no time, with processors that cost nothing.
 
 mod case;
 mod drawn;
@@ -14,9 +11,13 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use flashmob_lab::air::{Attachment, Profile};
+use flashmob_lab::air::Profile;
+use flashmob_peers::limit::{self, Cluster, Load};
 
-use case::{Acks, Case, Load, Row};
+use case::{Acks, Case, Row};
+
+/// What is asked for unless others are named.
+const LOADS: [Load; 5] = [Load::read(1), Load::read(512), Load::read(4096), Load::read(65_536), Load::write(4096)];
 
 /// Simulate clusters over several airs, and say what share of the limit they reach.
 #[derive(Debug, Parser)]
@@ -28,7 +29,7 @@ struct Args {
     #[arg(long = "air", value_delimiter = ';', default_values_t = ["11n-2014".to_string(), "11n".to_string(), "11ac".to_string()])]
     airs: Vec<String>,
     /// Loads: `read-SIZE` or `write-SIZE`, size in bytes.
-    #[arg(long = "load", value_delimiter = ',', default_values_t = Load::DEFAULT)]
+    #[arg(long = "load", value_delimiter = ',', default_values_t = LOADS)]
     loads: Vec<Load>,
     /// Attachments of the gateway.
     #[arg(long = "gateway", value_delimiter = ',', default_values_t = ["wired".to_string(), "wireless".to_string()])]
@@ -72,23 +73,12 @@ fn compare(args: &Args) -> anyhow::Result<()> {
     for air in &args.airs {
         let profile = Profile::parse(air).with_context(|| format!("air {air}"))?;
         for gateway in &args.gateways {
-            let attachment = match gateway.as_str() {
-                "wired" => Attachment::Wired,
-                "wireless" => Attachment::Wireless,
-                other => anyhow::bail!("--gateway {other}: wired or wireless"),
-            };
+            let gateway = limit::attachment(gateway)?;
             for &load in &args.loads {
                 for &nodes in &args.nodes {
-                    let (air, profile) = (air.clone(), profile.clone());
-                    cases.push(Case {
-                        air,
-                        profile,
-                        gateway: attachment,
-                        load,
-                        nodes,
-                        links: args.links,
-                        outstanding: args.outstanding,
-                    });
+                    let (air_profile, outstanding) = (profile.clone(), load.outstanding(args.outstanding));
+                    let cluster = Cluster { air: air_profile, gateway, load, nodes, links: args.links, outstanding };
+                    cases.push(Case { air: air.clone(), cluster });
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::followed::{FOLLOWED_COST_BYTES, Followed};
 use super::link::{LinkId, LinkState, NodeLink};
 use super::reply::Done;
+use super::together::held_bytes_max;
 use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
 use crate::elevator::{Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
@@ -50,6 +51,8 @@ pub(super) struct Batch {
     /// The held answers, their bytes, and when the first and the last of them were made.
     pub held: Vec<Done>,
     pub held_bytes: usize,
+    /// With so many bytes held they are sent without the rest.
+    pub held_bytes_max: usize,
     pub held_from: Time,
     pub held_since: Time,
     /// The pieces that the gateway follows; usually none.
@@ -121,6 +124,7 @@ impl Node {
             together: is_together(meta),
             held: Vec::new(),
             held_bytes: 0,
+            held_bytes_max: held_bytes_max(reply_bytes),
             held_from: now,
             held_since: now,
             followed,

@@ -16,8 +16,15 @@ const HELD_FOR_MAX: Duration = Duration::from_millis(100);
 /// How long the first of them is held at most: a full batch may take a slow device longer than a gateway tolerates silence, and a frame
 /// each second costs little.
 const HELD_IN_ALL_MAX: Duration = Duration::from_secs(1);
-/// Most bytes of held answers: they fill a dozen packets, and more would save little.
-const HELD_BYTES_MAX: usize = 16 * KIB as usize;
+/// Limits of the bytes of held answers of a batch. The least fill a dozen packets; the most are what one transmission of a fast Wi-Fi carries.
+const HELD_MIN_BYTES: u64 = 16 * KIB;
+const HELD_MAX_BYTES: u64 = 64 * KIB;
+
+/// How many bytes of answers are held of a batch that asks for `reply_bytes`, of which some may have been answered at once: a part of it, so that the
+/// gateway has answers, and sends more, while the flash still has work.
+pub(super) fn held_bytes_max(reply_bytes: u64) -> usize {
+    (reply_bytes / 4).clamp(HELD_MIN_BYTES, HELD_MAX_BYTES) as usize
+}
 
 impl Batch {
     /// When the held answers are sent without the rest; `None` if there are none.
@@ -38,7 +45,7 @@ impl Node {
             batch.held_from = batch.held_since;
             self.holding += 1;
         }
-        if batch.held_bytes >= HELD_BYTES_MAX {
+        if batch.held_bytes >= batch.held_bytes_max {
             self.let_answers_go(key);
         }
     }

@@ -1,4 +1,5 @@
-//! A batch that is to be answered together is: in one frame, unless one of its pieces takes much longer than the others.
+//! A batch that is to be answered together is: in one frame, or in as few as hold a large one, unless one of its pieces takes much longer than the
+//! others.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ struct Bed(NodeBed);
 
 impl Bed {
     fn new() -> Bed {
-        let config = NodeConfig { store_depth: 64, ..node_config(1 << 20) };
+        let config = NodeConfig { store_depth: 64, ..node_config(64 << 20) };
         let mut bed = Bed(NodeBed::new(config, Reads::NotTried));
         assert_eq!(bed.frames(), []);
         bed
@@ -26,7 +27,7 @@ impl Bed {
     }
 
     fn batch_of(&mut self, seq: u32, together: bool, count: u64, len_bytes: u32) {
-        let read = |i: u64| WirePiece { op: Op::Read, flags: OpFlags::NONE, offset_bytes: i * 50_000, len_bytes };
+        let read = |i: u64| WirePiece { op: Op::Read, flags: OpFlags::NONE, offset_bytes: i * 100_000, len_bytes };
         let pieces: Vec<WirePiece> = (0..count).map(read).collect();
         let put = |meta: &mut Vec<u8>| {
             let at = meta.len();
@@ -78,7 +79,7 @@ fn with_it_all_go_in_one_frame_with_the_last() {
 }
 
 #[test]
-fn what_fills_a_dozen_packets_goes_before_the_rest() {
+fn what_fills_a_dozen_packets_goes_before_the_rest_of_a_small_batch() {
     for (len_bytes, frames) in [(8191, [0, 0, 3, 1]), (8192, [0, 2, 0, 2])] {
         let mut bed = Bed::new();
         bed.batch_of(1, true, 4, len_bytes);
@@ -86,6 +87,32 @@ fn what_fills_a_dozen_packets_goes_before_the_rest() {
             bed.0.end_one();
             assert_eq!(bed.frames().iter().sum::<usize>(), expected, "{len_bytes}");
         }
+    }
+}
+
+/// A quarter of what the batch asks for is sent at a time, 16 KiB at least and 64 KiB at most.
+#[test]
+fn of_a_large_batch_more_is_held_so_that_frames_are_larger() {
+    const KIB: u32 = 1024;
+    for (count, len_bytes, at_a_time) in [
+        (16, 4 * KIB, 4),
+        (17, 4 * KIB, 5),
+        (32, 4 * KIB, 8),
+        (64, 4 * KIB, 16),
+        (128, 4 * KIB, 16),
+        (512, 512, 128),
+        (4, 64 * KIB, 1),
+    ] {
+        let mut bed = Bed::new();
+        bed.batch_of(1, true, count, len_bytes);
+        let mut frames = Vec::new();
+        for _ in 0..count {
+            bed.0.end_one();
+            frames.extend(bed.frames());
+        }
+        let (whole, rest) = (count as usize / at_a_time, count as usize % at_a_time);
+        let expected: Vec<usize> = std::iter::repeat_n(at_a_time, whole).chain((rest > 0).then_some(rest)).collect();
+        assert_eq!(frames, expected, "{count} reads of {len_bytes} B");
     }
 }
 
