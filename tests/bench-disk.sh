@@ -28,7 +28,8 @@ holds 'device, kernel and place are named' '.device.kernel != null and .device.c
 pass 'the file has real blocks'
 
 disk 0 "$FILE" --cache warm --reads 20000 --repeat 1
-holds 'warm: all of it was in memory' '.measurement.points[0].repetitions[0].cached_before_bytes == 67108864'
+# The kernel may take some of it back at once, for others or to have reserves.
+holds 'warm: it was in memory' '.measurement.points[0].repetitions[0].cached_before_bytes > 60000000'
 if [ "$(stat -f -c %T "$DIR")" != tmpfs ]; then
     disk 0 "$FILE" --cache direct --reads 200 --repeat 1 --threads 4
     holds 'direct: the page cache stays as it is' '.measurement.points[0].repetitions[0] | .requests == 200 and .errors == 0'
