@@ -252,7 +252,7 @@ mod tests {
             Cluster { air, gateway, load, nodes, links: 1, outstanding: 64 }.limits(1).unwrap()
         };
         let (one, two) = (of("ideal", 1, Load::read(1)), of("ideal", 2, Load::read(1)));
-        // 2,431 reads/s in the lab: docs/benchmarking.md.
+        // 2,492 reads/s in the lab: docs/benchmarking.md.
         assert!((2300.0..2600.0).contains(&one.flash_per_s) && one.air_per_s == f64::INFINITY, "{one:?}");
         assert!((two.flash_per_s / one.flash_per_s - 2.0).abs() < 1e-9, "{two:?}");
         let (small, large) = (of("11n", 1, Load::read(4096)), of("11n", 1, Load::read(8192)));

@@ -126,13 +126,7 @@ impl Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    flashmob_peers::outcome::exit(run(&args))
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {

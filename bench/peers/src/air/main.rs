@@ -13,6 +13,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use flashmob_lab::air::Profile;
 use flashmob_peers::limit::{self, Cluster, Load};
+use flashmob_peers::outcome;
 
 use case::{Acks, Case, Row};
 
@@ -58,13 +59,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match compare(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    outcome::exit(compare(&Args::parse()))
 }
 
 fn compare(args: &Args) -> anyhow::Result<()> {
@@ -86,13 +81,8 @@ fn compare(args: &Args) -> anyhow::Result<()> {
     let rows = simulate_all(args, &cases)?;
     println!("{}", case::HEADING);
     rows.iter().for_each(|row| println!("{}", row.line()));
-    std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
-    let write = |name: &str, text: String| {
-        let path = args.folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("air.json", serde_json::to_string_pretty(&rows)?)?;
-    write("air.svg", drawn::svg(&rows)?)?;
+    outcome::write(&args.folder, "air.json", &serde_json::to_string_pretty(&rows)?)?;
+    outcome::write(&args.folder, "air.svg", &drawn::svg(&rows)?)?;
     eprintln!("written: {0}/air.json and {0}/air.svg", args.folder.display());
     Ok(())
 }

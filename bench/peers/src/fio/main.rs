@@ -106,13 +106,7 @@ fn main() -> ExitCode {
         Some(words) => bare::main(words),
         None => compare(&args),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    flashmob_peers::outcome::exit(outcome)
 }
 
 fn compare(args: &Args) -> anyhow::Result<()> {

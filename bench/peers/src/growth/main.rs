@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, ensure};
 use clap::Parser;
+use flashmob_peers::outcome;
 use flashmob_results::disk::Spread;
 use serde::Serialize;
 
@@ -106,13 +107,7 @@ fn main() -> ExitCode {
         Some(nodes) => size::print(nodes, args.load, args.node_seconds),
         None => compare(&args),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    outcome::exit(outcome)
 }
 
 fn compare(args: &Args) -> anyhow::Result<()> {
@@ -139,13 +134,8 @@ fn compare(args: &Args) -> anyhow::Result<()> {
             println!("{}", row.line());
         }
     }
-    std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
-    let write = |name: &str, text: String| {
-        let path = args.folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("growth.json", serde_json::to_string_pretty(&rows)?)?;
-    write("growth.svg", drawn::svg(&rows)?)?;
+    outcome::write(&args.folder, "growth.json", &serde_json::to_string_pretty(&rows)?)?;
+    outcome::write(&args.folder, "growth.svg", &drawn::svg(&rows)?)?;
     eprintln!("written: {0}/growth.json and {0}/growth.svg", args.folder.display());
     Ok(())
 }

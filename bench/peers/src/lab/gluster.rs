@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -32,7 +33,7 @@ pub fn inside(args: &Args, case: &Case) -> anyhow::Result<Figures> {
     let warmed = fio(args, case, &files, args.warmup(), None).output().context("fio cannot be run")?;
     ensure!(warmed.status.success(), "fio: {}", String::from_utf8_lossy(&warmed.stderr).trim());
     let mut counted = fio(args, case, &files, args.time(), Some(report.path()));
-    let (output, looks) = during(std::time::Duration::ZERO, args.time(), || counted.output())?;
+    let (output, looks) = during(Duration::ZERO, args.time(), || counted.output())?;
     let output = output.context("fio cannot be run")?;
     ensure!(output.status.success(), "fio: {}", String::from_utf8_lossy(&output.stderr).trim());
     let text = std::fs::read_to_string(report.path())?;
@@ -42,7 +43,7 @@ pub fn inside(args: &Args, case: &Case) -> anyhow::Result<Figures> {
 }
 
 /// fio with requests to all files, each as often as the others.
-fn fio(args: &Args, case: &Case, files: &[&str], time: std::time::Duration, report: Option<&Path>) -> Command {
+fn fio(args: &Args, case: &Case, files: &[&str], time: Duration, report: Option<&Path>) -> Command {
     let mut fio = Command::new("fio");
     fio.args(["--name=load", "--ioengine=libaio", "--direct=1", "--thread", "--norandommap", "--randrepeat=0"]);
     fio.args(["--file_service_type=random", "--allow_file_create=0", "--time_based", "--lat_percentiles=1"]);

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
+use flashmob_peers::outcome;
 use serde::{Deserialize, Serialize};
 
 use case::Case;
@@ -169,13 +170,7 @@ fn main() -> ExitCode {
         Some(other) => Err(anyhow::anyhow!("{other} has its own client")),
         None => compare(&args),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    outcome::exit(outcome)
 }
 
 fn inside(args: &Args, run: fn(&Args, &Case) -> anyhow::Result<Figures>) -> anyhow::Result<()> {
@@ -289,7 +284,7 @@ fn compare(args: &Args) -> anyhow::Result<()> {
     let rows = rows::of(&figures, &mut known)?;
     print!("{}", rows::table(&rows));
     write_json(&args.folder, &rows, &figures)?;
-    write(&args.folder, "lab.svg", drawn::svg(&rows)?)?;
+    outcome::write(&args.folder, "lab.svg", &drawn::svg(&rows)?)?;
     eprintln!("written: {0}/lab.json and {0}/lab.svg", args.folder.display());
     ensure!(failed == 0, "{failed} measurements failed, see above");
     Ok(())
@@ -298,11 +293,5 @@ fn compare(args: &Args) -> anyhow::Result<()> {
 /// Writes lab.json: after each round, as a run takes long.
 fn write_json(folder: &Path, rows: &[rows::Row], figures: &[Figures]) -> anyhow::Result<()> {
     let saved = Saved { rows: serde_json::to_value(rows)?, rounds: figures.to_vec() };
-    write(folder, "lab.json", serde_json::to_string_pretty(&saved)?)
-}
-
-fn write(folder: &Path, name: &str, text: String) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let path = folder.join(name);
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    outcome::write(folder, "lab.json", &serde_json::to_string_pretty(&saved)?)
 }

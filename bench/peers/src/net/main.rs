@@ -54,13 +54,7 @@ struct Round {
 }
 
 fn main() -> ExitCode {
-    match compare(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    flashmob_peers::outcome::exit(compare(&Args::parse()))
 }
 
 fn compare(args: &Args) -> anyhow::Result<()> {
