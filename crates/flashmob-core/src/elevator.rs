@@ -33,6 +33,11 @@
 //! A digest with [`OpFlags::BACKGROUND`] is outside of sweeps and constraints: it waits for nothing and nothing waits for it. It is issued
 //! when no other entry is ready, or after [`BACKGROUND_AFTER`] others, one at a time.
 //!
+//! # Urgent reads
+//!
+//! A read with [`OpFlags::URGENT`] is issued before the rest of the sweep as soon as it is ready, in the order of arrival and by itself. After
+//! [`URGENT_RUN`] of them in a row one of the others has its turn.
+//!
 //! # Merging
 //!
 //! Neighbours in a sweep become one operation if both are reads or both writes, have the same flags, and are contiguous; reads may
@@ -55,6 +60,9 @@ use crate::units::KIB;
 /// So many issues of others may pass one that is done in the background. It is some 256 KiB, a few milliseconds of a flash that is busy all
 /// the time: so background takes a few percent of it, and is done within a fraction of a second.
 const BACKGROUND_AFTER: u32 = 256;
+
+/// So many urgent reads in a row may pass the others.
+const URGENT_RUN: u32 = 8;
 
 /// The order in which ready entries are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,6 +154,10 @@ pub struct Elevator<T> {
     sweep: Vec<Key>,
     /// The entries of the next sweep.
     gathered: Vec<Key>,
+    /// The urgent entries that are ready, in the order of arrival.
+    urgent: VecDeque<Key>,
+    /// How many of them were issued since one of the others was.
+    urgent_run: u32,
     /// The entries that are done in the background, in the order of arrival.
     background: VecDeque<u32>,
     /// How many issues have passed the first of these.
@@ -164,7 +176,7 @@ pub struct Elevator<T> {
 struct Waiting<T> {
     entry: Entry<T>,
     arrival: u64,
-    /// Whether it is in the sweep or gathered for the next.
+    /// Whether it waits for no other: it is in the sweep, gathered for the next, or among the urgent.
     ready: bool,
     /// Its node in `order`, if it needs one.
     node: Option<u32>,
@@ -172,7 +184,8 @@ struct Waiting<T> {
 
 impl<T> Waiting<T> {
     fn key(&self, slot: u32, order: IssueOrder) -> Key {
-        let is_placed = self.entry.op != Op::Flush && order == IssueOrder::Sorted;
+        let is_unplaced = self.entry.op == Op::Flush || self.entry.op.is_urgent(self.entry.flags);
+        let is_placed = !is_unplaced && order == IssueOrder::Sorted;
         let place_bytes = if is_placed { self.entry.offset_bytes } else { 0 };
         Key::new(place_bytes, self.arrival, slot)
     }
@@ -212,6 +225,8 @@ impl<T> Elevator<T> {
             entries: Slab::new(),
             sweep: Vec::new(),
             gathered: Vec::new(),
+            urgent: VecDeque::new(),
+            urgent_run: 0,
             background: VecDeque::new(),
             passed: 0,
             background_out: None,
@@ -260,11 +275,23 @@ impl<T> Elevator<T> {
             return;
         }
         let (node, ready) = self.order.admit(entry.op, self.config.range(&entry), arrival, slot);
-        let waiting = Waiting { entry, arrival, ready, node };
+        self.entries.insert(Waiting { entry, arrival, ready, node });
         if ready {
-            self.gathered.push(waiting.key(slot, self.config.order));
+            self.line_up(slot);
         }
-        self.entries.insert(waiting);
+    }
+
+    /// An entry has become ready.
+    #[inline]
+    fn line_up(&mut self, slot: u32) {
+        let waiting = &self.entries[slot as usize];
+        let key = waiting.key(slot, self.config.order);
+        if waiting.entry.op.is_urgent(waiting.entry.flags) {
+            let at = self.urgent.partition_point(|&earlier| earlier < key);
+            self.urgent.insert(at, key);
+        } else {
+            self.gathered.push(key);
+        }
     }
 
     /// The next operation for the store, with its entries in `parts` (cleared first) by ascending offset. `None` if nothing can start
@@ -275,12 +302,16 @@ impl<T> Elevator<T> {
             std::mem::swap(&mut self.sweep, &mut self.gathered);
             self.sweep.sort_unstable_by_key(|&key| Reverse(key));
         }
+        if !self.urgent.is_empty() && self.urgent_run < URGENT_RUN {
+            return self.next_urgent(parts);
+        }
         if !self.background.is_empty()
             && let Some(issue) = self.next_background(parts)
         {
             return Some(issue);
         }
-        let first = self.sweep.pop()?;
+        let Some(first) = self.sweep.pop() else { return self.next_urgent(parts) };
+        self.urgent_run = 0;
         let mut nodes = None;
         let first = self.take(first, &mut nodes);
         let (op, flags, offset_bytes, mut len_bytes) = (first.op, first.flags, first.offset_bytes, first.len_bytes);
@@ -303,18 +334,33 @@ impl<T> Elevator<T> {
     /// The next of those in the background, if it is its turn.
     #[cold]
     fn next_background(&mut self, parts: &mut Vec<Entry<T>>) -> Option<Issue> {
-        let is_its_turn = self.sweep.is_empty() || self.passed >= BACKGROUND_AFTER;
+        let is_idle = self.sweep.is_empty() && self.urgent.is_empty();
+        let is_its_turn = is_idle || self.passed >= BACKGROUND_AFTER;
         if !is_its_turn || self.background_out.is_some() {
             self.passed = self.passed.saturating_add(u32::from(!self.sweep.is_empty()));
             return None;
         }
         let slot = self.background.pop_front()?;
-        self.passed = 0;
+        (self.passed, self.urgent_run) = (0, 0);
         let Waiting { entry, .. } = self.entries.remove(slot as usize);
         let (op, flags, offset_bytes, len_bytes) = (entry.op, entry.flags, entry.offset_bytes, entry.len_bytes);
         parts.push(entry);
         let ticket = self.fly(None);
         self.background_out = Some(ticket);
+        Some(Issue { ticket, op, flags, offset_bytes, len_bytes })
+    }
+
+    /// The next of the urgent ones.
+    #[cold]
+    fn next_urgent(&mut self, parts: &mut Vec<Entry<T>>) -> Option<Issue> {
+        let key = self.urgent.pop_front()?;
+        self.urgent_run = self.urgent_run.saturating_add(1);
+        self.passed = self.passed.saturating_add(u32::from(!self.background.is_empty()));
+        let mut nodes = None;
+        let entry = self.take(key, &mut nodes);
+        let (op, flags, offset_bytes, len_bytes) = (entry.op, entry.flags, entry.offset_bytes, entry.len_bytes);
+        parts.push(entry);
+        let ticket = self.fly(nodes);
         Some(Issue { ticket, op, flags, offset_bytes, len_bytes })
     }
 
@@ -341,11 +387,12 @@ impl<T> Elevator<T> {
             next = self.order.linked(node);
             self.order.finish(node, &mut self.ready);
         }
-        for slot in self.ready.drain(..) {
-            let waiting = &mut self.entries[slot as usize];
-            waiting.ready = true;
-            self.gathered.push(waiting.key(slot, self.config.order));
+        let mut ready = std::mem::take(&mut self.ready);
+        for slot in ready.drain(..) {
+            self.entries[slot as usize].ready = true;
+            self.line_up(slot);
         }
+        self.ready = ready;
         true
     }
 

@@ -53,6 +53,13 @@ impl Op {
         self == Op::Digest && flags.has(OpFlags::BACKGROUND)
     }
 
+    /// Whether it is done before all else that waits: see [`OpFlags::URGENT`].
+    #[inline]
+    #[must_use]
+    pub fn is_urgent(self, flags: OpFlags) -> bool {
+        self == Op::Read && flags.has(OpFlags::URGENT)
+    }
+
     /// Bytes of payload of the answer to a piece of `len_bytes`.
     #[inline]
     #[must_use]
@@ -91,6 +98,9 @@ impl OpFlags {
     /// them: its hashes may be from before, between or after them. The bit is that of NO_HOLE, and means nothing to a node of an earlier
     /// build.
     pub const BACKGROUND: OpFlags = OpFlags::NO_HOLE;
+    /// Of a read: before all others that wait at the node, for a client that has few requests outstanding beside one with many. The bit is
+    /// that of NO_HOLE, and means nothing to a node of an earlier build. Clients cannot ask for it.
+    pub const URGENT: OpFlags = OpFlags::NO_HOLE;
 
     /// The bits that have a meaning on the wire for an operation.
     #[must_use]
@@ -102,6 +112,12 @@ impl OpFlags {
     #[must_use]
     pub fn has(self, other: OpFlags) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// These bits without those of `other`.
+    #[must_use]
+    pub fn without(self, other: OpFlags) -> OpFlags {
+        OpFlags(self.0 & !other.0)
     }
 
     /// Both sets of bits.

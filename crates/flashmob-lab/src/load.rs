@@ -93,21 +93,42 @@ impl Master {
     /// Issues requests until as many are outstanding as planned. Call it when the volume is ready, and after
     /// [`Master::take`].
     pub fn fill(&mut self, now: Time, gateway: &mut Gateway, local: &mut impl LocalExtents) {
+        self.fill_in_part(now, gateway, local, usize::MAX);
+    }
+
+    /// The same, but at most `at_most` requests. Returns how many.
+    pub fn fill_in_part(
+        &mut self,
+        now: Time,
+        gateway: &mut Gateway,
+        local: &mut impl LocalExtents,
+        at_most: usize,
+    ) -> usize {
         if self.clients.is_empty() {
             let wanted = self.plan.outstanding.div_ceil(CLIENT_OUTSTANDING_MAX).max(1);
             self.clients.extend((0..wanted).filter_map(|_| gateway.native_opened(self.volume)));
         }
         if self.clients.is_empty() || self.stopping {
-            return;
+            return 0;
         }
-        while let Some(begun) = self.due(now)
+        let mut issued = 0;
+        while issued < at_most
+            && let Some(begun) = self.due(now)
             && let Some(cookie) = self.free.pop()
         {
             self.begun[cookie as usize] = begun;
             let client = self.clients[cookie as usize % self.clients.len()];
             let call = self.next_call(u64::from(cookie));
             gateway.submit(now, client, call, local);
+            issued += 1;
         }
+        issued
+    }
+
+    /// Whether [`Master::fill_in_part`] has left something to do at once.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.plan.every_ns.is_none() && !self.clients.is_empty() && !self.free.is_empty() && !self.stopping
     }
 
     /// When the next request begins, if that is now or before: it may have waited for one to be answered.
@@ -124,6 +145,12 @@ impl Master {
         }
         self.next = Some(due + Duration::from_nanos(parts * every_ns / CHANCES));
         Some(due)
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Whether requests begin by time.
@@ -153,7 +180,12 @@ impl Master {
 
     /// Takes what the gateway has finished for this load.
     pub fn take(&mut self, now: Time, gateway: &mut Gateway) {
-        for Completion { cookie, result, .. } in gateway.completions().drain(..) {
+        self.take_from(now, gateway.completions().drain(..));
+    }
+
+    /// The same from answers that were taken already.
+    pub fn take_from(&mut self, now: Time, completions: impl IntoIterator<Item = Completion>) {
+        for Completion { cookie, result, .. } in completions {
             let Some(begun) = usize::try_from(cookie).ok().and_then(|at| self.begun.get(at)) else { continue };
             match result {
                 Ok(_) => {
@@ -164,6 +196,12 @@ impl Master {
             }
             self.free.push(cookie as u32);
         }
+    }
+
+    /// Whether these are answers to a client of this load.
+    #[must_use]
+    pub fn owns(&self, completion: &Completion) -> bool {
+        self.clients.contains(&completion.client)
     }
 
     /// Issues nothing more.

@@ -33,6 +33,7 @@ impl<T> Elevator<T> {
         }
         self.sweep.retain(|key| self.entries.contains(key.slot()));
         self.gathered.retain(|key| self.entries.contains(key.slot()));
+        self.urgent.retain(|key| self.entries.contains(key.slot()));
         self.background.retain(|&slot| self.entries.contains(slot as usize));
         if tied {
             self.rebuild_order();
@@ -78,7 +79,7 @@ impl<T> Elevator<T> {
         }
         (waiting.node, waiting.ready) = self.order.admit(op, range, waiting.arrival, slot as u32);
         if waiting.ready {
-            self.gathered.push(waiting.key(slot as u32, self.config.order));
+            self.line_up(slot as u32);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Sending batches: which link takes the pieces of a node's queue, and when.
 
+use std::time::Duration;
+
 use super::state::queue::{BatchLimits, Piece};
 use super::state::{Link, LinkId, Node, SentBatch, State};
 use super::{BatchMode, Gateway, VolumeSpec};
@@ -11,6 +13,18 @@ use crate::wire::batch::{ask_together, put_groups};
 use crate::wire::frame::{FrameKind, frame_bytes, put_frame};
 use crate::wire::trace::mark;
 
+/// Urgent batches that a link may have out beside the others.
+const URGENT_BATCHES_MAX: usize = 4;
+/// The limits of one: the most that a modest client has outstanding, some times.
+const URGENT_LIMITS: BatchLimits = BatchLimits { pieces: 32, bytes: 256 * KIB };
+
+/// What goes into a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    Urgent,
+}
+
 /// Fewer bytes of writes are on their way so soon that a second frame would cost more.
 const SHARED_BYTES_MIN: u64 = 32 * KIB;
 
@@ -18,22 +32,37 @@ impl Gateway {
     /// Sends batches from the queues on every link with room.
     pub(super) fn pump(&mut self, now: Time) {
         let mut fed = self.queues.begin_round();
+        let is_divided = self.clients.modest.divides_turns(now);
         for node in fed.drain(..) {
             self.queues.begin(node);
+            if is_divided && self.queues[node].has_urgent() {
+                self.send_urgent(now, node);
+            }
             while self.queues[node].has_ready() {
                 let Some(link) = self.free_link(now, node) else {
                     // It is checked again when its links have waited long enough for more.
-                    if let Some(end) = self.hold_end(now, node) {
+                    if let Some(end) = self.hold_end(now, node).filter(|&end| end > now) {
                         self.queues.hold(node, end);
                     }
                     break;
                 };
-                if !self.send_batch(now, link) {
+                if !self.send_batch(now, link, Which::All) {
                     break;
                 }
             }
         }
         self.queues.end_round(fed);
+    }
+
+    /// Sends urgent reads in a batch of their own, beside those that are out.
+    fn send_urgent(&mut self, now: Time, node: usize) {
+        let links = self.one_way(now, node).filter(|(_, link)| link.urgent_len() < URGENT_BATCHES_MAX);
+        // Where all links are one way, the first; elsewhere the one with the least before it.
+        let is_one_way = self.links_are_one_way(node);
+        let link = links.min_by_key(|(_, link)| if is_one_way { 0 } else { link.out.len() }).map(|(id, _)| id);
+        if let Some(id) = link {
+            self.send_batch(now, id, Which::Urgent);
+        }
     }
 
     /// A ready link of a node with room for a batch, in turn.
@@ -45,6 +74,9 @@ impl Gateway {
     fn free_link(&mut self, now: Time, node: usize) -> Option<LinkId> {
         let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
         let limits = self.batch_limits(now, node);
+        if limits.pieces == 0 {
+            return None;
+        }
         if self.links_are_one_way(node) {
             return self.one_way_link(now, node, window, limits);
         }
@@ -114,7 +146,7 @@ impl Gateway {
         let window = self.volumes[state.volume].spec.outstanding_batches.max(1);
         if self.links_are_one_way(node) {
             let out: usize = self.one_way(now, node).map(|(_, link)| link.in_the_way().count()).sum();
-            if out < window {
+            if out < window && self.batch_limits(now, node).pieces > 0 {
                 return self.last_batch_out(now, node).map(|last| last.sent + state.way.hold_time());
             }
             return self.one_way(now, node).filter_map(|(_, link)| link.stuck_from()).filter(|&at| at > now).min();
@@ -125,22 +157,47 @@ impl Gateway {
     }
 
     /// Whether a batch for this node is to be answered in one frame, as P1's slaves do, rather than as its pieces are done. In automatic
-    /// mode only where frames are expensive, and not beside a modest client, which would wait for others' pieces in its batch.
-    fn wants_answers_together(&self, now: Time, node: usize) -> bool {
+    /// mode only where frames are expensive, and a batch with changes not beside a modest client, which would wait for others' pieces in it.
+    /// Beside a greedy one its reads have batches of their own.
+    fn wants_answers_together(&self, now: Time, node: usize, are_reads: bool) -> bool {
         let state = &self.nodes[node];
         if state.is_local {
             return false;
         }
         match self.volumes[state.volume].spec.batch {
             BatchMode::Fixed(_) => true,
-            BatchMode::Auto => state.way.has_dear_frames() && !self.clients.modest.is_there(now),
+            BatchMode::Auto => state.way.has_dear_frames() && (are_reads || !self.clients.modest.is_there(now)),
         }
     }
 
-    /// How much a batch for this node may hold now.
+    /// How much a batch for this node may hold now. No pieces: nothing may be sent until answers come.
     fn batch_limits(&self, now: Time, node: usize) -> BatchLimits {
         let state = &self.nodes[node];
-        self.clients.modest.batch_limits(now, state.limits, &state.way)
+        if !self.is_paced(now, node) {
+            return self.clients.modest.batch_limits(now, state.limits, &state.way);
+        }
+        let room = state.pace.room(self.queues[node].ready_len(), self.pieces_out(now, node));
+        BatchLimits { pieces: state.limits.pieces.min(room), ..state.limits }
+    }
+
+    /// Whether the pieces under way to a node are limited for a modest client: where frames are expensive. Elsewhere batches are kept small.
+    fn is_paced(&self, now: Time, node: usize) -> bool {
+        let state = &self.nodes[node];
+        !state.is_local && self.links_are_one_way(node) && self.clients.modest.divides_turns(now)
+    }
+
+    /// Pieces under way to a node and back: without urgent ones, which nothing waits for, and those that a stuck link has.
+    fn pieces_out(&self, now: Time, node: usize) -> usize {
+        self.one_way(now, node).flat_map(|(_, link)| link.in_the_way()).map(|batch| batch.left).sum()
+    }
+
+    /// Pieces were answered: when they were sent, how many, and how long the way there and back took.
+    pub(super) fn note_pace(&mut self, now: Time, node: usize, (sent, count): (Time, usize), way: Duration) {
+        if !self.is_paced(now, node) {
+            return self.nodes[node].pace.note_free(now, way);
+        }
+        let out = self.pieces_out(now, node).saturating_sub(count);
+        self.nodes[node].pace.note(now, (sent, count, out), way);
     }
 
     /// How many pieces a batch may have while nothing but changes waits, so that another is on its way while the node works: if their answers are held to
@@ -150,7 +207,7 @@ impl Gateway {
         let (queue, window) = (&self.queues[node], self.volumes[self.nodes[node].volume].spec.outstanding_batches);
         let is_shared = window > 1
             && self.links_are_one_way(node)
-            && self.wants_answers_together(now, node)
+            && self.wants_answers_together(now, node, false)
             && queue.reads_len() == 0
             && queue.begins_with_writes_of(SHARED_BYTES_MIN);
         if !is_shared {
@@ -167,24 +224,33 @@ impl Gateway {
     fn is_another_silent(&self, now: Time, node: usize) -> bool {
         let mut others = (0..self.links.len()).map(|at| &self.links[LinkId(at)]).filter(|link| link.node != node);
         let is_awaited = |link: &Link| link.state != State::Ready || !link.sent.is_empty();
-        others.any(|link| is_awaited(link) && link.is_unanswering(now, std::time::Duration::from_millis(200)))
+        others.any(|link| is_awaited(link) && link.is_unanswering(now, Duration::from_millis(200)))
     }
 
     /// Sends a batch from the node's queue on the link. False if there was nothing to send.
-    fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
+    fn send_batch(&mut self, now: Time, id: LinkId, which: Which) -> bool {
         let node = self.links[id].node;
         if planted::is(Bug::SilentNodeHoldsOthers) && self.is_another_silent(now, node) {
             return false;
         }
         let mut pieces = self.batches.pool.pop().unwrap_or_default();
-        let (mut limits, turn) = (self.batch_limits(now, node), self.clients.modest.lane_turn(now));
-        limits.pieces = limits.pieces.min(self.share_of_writes(now, node));
-        self.queues[node].take_batch(limits, turn, &mut pieces);
+        match which {
+            Which::All => {
+                let (mut limits, turn) = (self.batch_limits(now, node), self.clients.modest.lane_turn(now));
+                limits.pieces = limits.pieces.min(self.share_of_writes(now, node));
+                self.queues[node].take_batch(limits, turn, &mut pieces);
+            }
+            Which::Urgent => {
+                let BatchLimits { pieces: most, bytes } = self.nodes[node].limits;
+                let limits =
+                    BatchLimits { pieces: most.min(URGENT_LIMITS.pieces), bytes: bytes.min(URGENT_LIMITS.bytes) };
+                self.queues[node].take_urgent(limits, &mut pieces);
+            }
+        }
         if pieces.is_empty() {
             self.batches.pool.push(pieces);
             return false;
         }
-        let is_together = pieces.len() > 1 && self.wants_answers_together(now, node);
         let requests = &self.requests;
         let (mut payload_bytes, mut reads) = (0, 0);
         for of_one_time in pieces.chunk_by(|a, b| a.received == b.received) {
@@ -195,6 +261,8 @@ impl Gateway {
             let waited_nanos = now.nanos_since(of_one_time[0].received);
             self.metrics.stages.record_n(GatewayInterval::Batched, waited_nanos, of_one_time.len() as u64);
         }
+        let is_together =
+            which == Which::All && pieces.len() > 1 && self.wants_answers_together(now, node, reads == pieces.len());
         let link = &mut self.links[id];
         link.next_seq = link.next_seq.wrapping_add(1);
         let seq = link.next_seq;
@@ -229,8 +297,8 @@ impl Gateway {
         link.counters.batches += 1;
         link.counters.batches_together += u64::from(is_together);
         link.counters.pieces += pieces.len() as u64;
-        let left = pieces.len();
-        link.sent.push_back(SentBatch { seq, pieces, left, reads_left: reads, sent: now, written: false });
+        let (left, is_urgent) = (pieces.len(), which == Which::Urgent);
+        link.sent.push_back(SentBatch { seq, pieces, left, reads_left: reads, sent: now, written: false, is_urgent });
         self.batches.out += 1;
         if is_resting {
             self.begin_to_keep_alive(now, id);

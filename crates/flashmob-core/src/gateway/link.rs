@@ -29,6 +29,12 @@ impl Gateway {
         self.links[id].rx_wanted
     }
 
+    /// Whether urgent reads are out on this link: in a divided turn ([`Gateway::divides_turns`]) it is read before the others.
+    #[must_use]
+    pub fn is_link_urgent(&self, id: LinkId) -> bool {
+        self.links[id].urgent_len() > 0
+    }
+
     /// The shell has connected a link, and the other end has proven to serve this extent.
     ///
     /// Another one than is known gets no hello, by which a free extent would be claimed; but in a volume with copies it may be offered in the place of a lost

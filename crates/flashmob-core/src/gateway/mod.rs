@@ -153,6 +153,15 @@ impl Gateway {
         }
     }
 
+    /// A part of a turn that is divided ([`Gateway::divides_turns`]): sends batches from the queues. Who is held back by a limit waits for the
+    /// end of the turn.
+    pub fn turn_in_part(&mut self, now: Time) {
+        self.pump(now);
+        if self.has_copies() {
+            self.commit(now);
+        }
+    }
+
     /// Whether another turn may make progress: a queue got pieces since the last one (of a link that broke while it was written to), or
     /// clients have used up their part of the turn, or a limit held them back and memory was freed, or one of them has read its answers.
     #[must_use]

@@ -106,7 +106,9 @@ impl Gateway {
         if self.has_copies() && run.outcome.is_ok() && is_read {
             self.note_speed(now, node, took);
         }
-        self.nodes[node].way.note(now, took.saturating_sub(Duration::from_micros(run.node_time_us.into())));
+        let way = took.saturating_sub(Duration::from_micros(run.node_time_us.into()));
+        self.nodes[node].way.note(now, way);
+        self.note_pace(now, node, (sent, count), way);
         let link = &mut self.links[id];
         let node_nanos = &mut link.counters.node_nanos;
         *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);

@@ -33,6 +33,7 @@ impl Gateway {
     pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>, local: &mut impl LocalExtents) {
         let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received, is_sampled } =
             incoming;
+        let flags = if op == Op::Read { self.clients.read_flags(now, client, flags, spans.len()) } else { flags };
         // The parts of a native read are joined in a buffer; an NBD read of one piece is answered from the receive buffer.
         let is_joined = op == Op::Read && self.clients.get(client).is_some_and(Client::is_native);
         let payload = if is_joined { vec![0; spans.iter().map(|s| s.1 as usize).sum()] } else { payload };

@@ -14,6 +14,7 @@ use flashmob_core::nbd::protocol::CMD_READ;
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::node::{Node, NodeConfig};
 use flashmob_core::units::{GIB, KIB, Time};
+use flashmob_core::wire::batch::decode_batch;
 use flashmob_core::wire::frame::{Decoded, decode_frame};
 
 const READ_BYTES: u32 = 4096;
@@ -21,6 +22,8 @@ const READ_BYTES: u32 = 4096;
 const OUTSTANDING: u64 = 1024;
 /// At most so many of its answers may come before the modest client's: a quarter of what it has outstanding.
 const AHEAD_MAX: u64 = OUTSTANDING / 4;
+/// Each turn of the gateway. The way to nodes and back, some of them, is not one of expensive frames.
+const TURN: Duration = Duration::from_micros(10);
 /// Turns of the gateway for each frame that a node takes: so many turns' requests gather in the queues.
 const TURNS_PER_FRAME: usize = 4;
 
@@ -92,7 +95,7 @@ impl World {
 
     /// One turn of a gateway's loop and of each node's.
     fn step(&mut self) {
-        self.now = self.now + Duration::from_micros(100);
+        self.now = self.now + TURN;
         self.gateway.turn(self.now, &mut NoLocal);
         let (mut clients, mut links) = (Vec::new(), Vec::new());
         self.gateway.take_dirty(&mut clients, &mut links);
@@ -197,4 +200,66 @@ fn a_greedy_client_is_not_served_long_before_a_modest_one() {
     let is_too_much = |&(nodes, most): &(usize, u64)| most > AHEAD_MAX.max(AHEAD_MAX / 2 * nodes as u64);
     let too_much: Vec<_> = found.into_iter().filter(is_too_much).collect();
     assert!(too_much.is_empty(), "(nodes, answers of the greedy client before one of the modest one's): {too_much:?}");
+}
+
+impl World {
+    /// The batches that lie ready for the first node: the reads of each, and whether they are urgent.
+    fn batches(&mut self) -> Vec<(usize, bool)> {
+        self.now = self.now + TURN;
+        self.gateway.turn(self.now, &mut NoLocal);
+        let mut bytes = self.gateway.link_out(LinkId(0)).take_all();
+        let mut found = Vec::new();
+        while let Ok(Decoded::Frame(frame, taken)) = decode_frame(&bytes) {
+            let mut pieces = Vec::new();
+            decode_batch(frame.meta, frame.payload.len(), &mut pieces).expect("a batch");
+            let urgent = pieces.iter().filter(|piece| piece.op.is_urgent(piece.flags)).count();
+            assert!(urgent == 0 || urgent == pieces.len(), "urgent reads have batches of their own");
+            found.push((pieces.len(), urgent > 0));
+            bytes.drain(..taken);
+        }
+        found
+    }
+
+    fn asks(&mut self, peer: &mut Peer, outstanding: u64) {
+        self.ask(peer, outstanding);
+        self.gateway.process_client(self.now, peer.id, &mut NoLocal);
+    }
+}
+
+#[test]
+fn a_modest_client_s_reads_are_urgent_beside_a_greedy_one_only() {
+    let mut world = World::new(1);
+    let (mut greedy, mut modest) = (world.client(), world.client());
+    world.asks(&mut modest, 1);
+    assert_eq!(world.batches(), [(1, false)], "nobody else is there");
+    world.asks(&mut greedy, OUTSTANDING);
+    assert!(world.batches().iter().all(|&(_, is_urgent)| !is_urgent));
+    assert!(world.gateway.divides_turns(world.now) && !world.gateway.is_link_urgent(LinkId(0)));
+    assert!(world.gateway.is_client_modest(modest.id) && !world.gateway.is_client_modest(greedy.id));
+    // As many batches are out as may be, and nothing comes back; urgent ones go all the same, up to a limit.
+    for outstanding in 2..=5 {
+        world.asks(&mut modest, outstanding);
+        assert_eq!(world.batches(), [(1, true)]);
+    }
+    assert!(world.gateway.is_link_urgent(LinkId(0)));
+    world.asks(&mut modest, 8);
+    assert!(world.batches().is_empty(), "four urgent batches are out");
+    // Who asks for much is not modest from then on.
+    world.asks(&mut modest, 9);
+    assert!(!world.gateway.is_client_modest(modest.id));
+}
+
+#[test]
+fn nobody_is_urgent_when_the_greedy_client_has_gone() {
+    let mut world = World::new(1);
+    let (mut greedy, mut modest) = (world.client(), world.client());
+    world.asks(&mut greedy, OUTSTANDING);
+    world.batches();
+    world.now = world.now + Duration::from_millis(999);
+    world.asks(&mut modest, 1);
+    assert_eq!(world.batches(), [(1, true)]);
+    world.now = world.now + Duration::from_millis(1);
+    world.asks(&mut modest, 2);
+    assert!(!world.gateway.divides_turns(world.now));
+    assert!(world.batches().iter().all(|&(_, is_urgent)| !is_urgent));
 }

@@ -1,11 +1,12 @@
 //! The gateway's loop in virtual time: the state machine, the load inside it, and a modelled processor.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use flashmob_core::copies::{MapImage, Marks, Member, Record};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, CopiesSpec, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, LinkPhase,
-    NoLocal, VolumeSpec,
+    Action, BatchMode, ClientId, Completion, CopiesSpec, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId,
+    LinkPhase, NoLocal, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{MIB, Time};
@@ -24,12 +25,23 @@ const CHUNK_BYTES: u64 = 4 * MIB;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What the load may ask for in one turn that is divided: an NBD client's part of it, in requests.
+const PART_OF_TURN: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct SimGateway {
     pub(super) core: Gateway,
     pub(super) load: Master,
+    /// A client with few requests beside the load.
+    pub(super) modest: Option<Master>,
+    /// Answers to the load that it takes when its part of the turn has come.
+    held: Vec<Completion>,
     /// Links with data to read, each once.
     ready: Vec<usize>,
+    /// Links that this turn has not read yet, if turns are divided; the next part belongs to the same turn.
+    unread: VecDeque<usize>,
+    is_within_turn: bool,
+    parts_left: usize,
     /// By link: whether it is in `ready`.
     is_ready: Vec<bool>,
     pub(super) busy_until: Time,
@@ -116,7 +128,12 @@ impl SimGateway {
         Ok(SimGateway {
             core,
             load: Master::new(plan, 0),
+            modest: None,
+            held: Vec::new(),
             ready: Vec::new(),
+            unread: VecDeque::new(),
+            is_within_turn: false,
+            parts_left: 0,
             is_ready: vec![false; settings.nodes as usize * usize::from(settings.links)],
             busy_until: Time::default(),
             busy_ns: 0,
@@ -133,11 +150,17 @@ impl SimGateway {
         })
     }
 
-    /// One turn of its loop: links to connect go to `connect`, links that were written to stay in [`SimGateway::written`]. Returns the
-    /// processor time in nanoseconds.
+    /// One turn of its loop, or a part of it if turns are divided ([`SimGateway::goes_on`] then tells whether there is another part): links to
+    /// connect go to `connect`, links that were written to stay in [`SimGateway::written`]. Returns the processor time in nanoseconds.
     pub(super) fn turn(&mut self, now: Time, connections: &mut [Connection], connect: &mut Vec<LinkId>) -> u64 {
+        let turn_ns = if self.is_within_turn { 0 } else { self.cost.turn_ns };
+        if !self.is_within_turn {
+            self.unread.extend(self.ready.drain(..));
+            self.parts_left = 2 * self.unread.len();
+        }
         let (mut bytes, mut packets) = (0, 0);
-        for number in std::mem::take(&mut self.ready) {
+        let is_divided = self.core.divides_turns(now);
+        while let Some(number) = self.next_unread(is_divided) {
             self.is_ready[number] = false;
             let (before, link) = (bytes, LinkId(number));
             let rx = self.core.link_rx(link);
@@ -147,35 +170,18 @@ impl SimGateway {
             });
             packets += (bytes - before).div_ceil(MSS_BYTES as usize);
             self.core.process_link(now, link);
-        }
-        self.core.handle_timeout(now);
-        let mut requests = 0;
-        loop {
-            let outstanding = self.load.outstanding();
-            self.load.take(now, &mut self.core);
-            requests += outstanding - self.load.outstanding();
-            self.is_linked = self.is_linked || self.is_each_linked(self.away);
-            if self.is_linked {
-                self.load.fill(now, &mut self.core, &mut NoLocal);
-                if self.scrubs && self.core.scrub_status(now, 0).is_some_and(|status| !status.compare.is_running) {
-                    // A volume with copies has no reason to refuse it.
-                    let _ = self.core.begin_scrub(now, 0, true);
-                }
-            }
-            self.core.turn(now, &mut NoLocal);
-            while let Some(action) = self.core.poll_action() {
-                match action {
-                    Action::Connect { link, .. } => connect.push(link),
-                    Action::Disconnect(link) => self.cut.push(link),
-                    Action::Commit { number, .. } => self.commits.push(number),
-                    _ => {}
-                }
-            }
-            let begins = self.is_linked && self.load.outstanding() == 0 && !self.load.begins_by_time();
-            if self.core.completions().is_empty() && !self.core.wants_turn() && !begins {
+            if is_divided {
                 break;
             }
         }
+        if self.parts_left == 0 {
+            self.ready.extend(self.unread.drain(..));
+        }
+        self.is_within_turn = !self.unread.is_empty();
+        if !self.is_within_turn {
+            self.core.handle_timeout(now);
+        }
+        let requests = self.serve_clients(now, is_divided, connect);
         let (mut clients, mut links) = (std::mem::take(&mut self.dirty_clients), std::mem::take(&mut self.dirty_links));
         self.core.take_dirty(&mut clients, &mut links);
         for &link in &links {
@@ -194,7 +200,77 @@ impl SimGateway {
             bytes += written;
         }
         (self.dirty_clients, self.dirty_links) = (clients, links);
-        self.cost.of_turn(packets, requests, bytes)
+        turn_ns + self.cost.of_part(packets, requests, bytes)
+    }
+
+    /// The next link to read in this turn. If turns are divided, every second one is the first on which urgent reads are out, and those that
+    /// get data meanwhile belong to the turn: as in a gateway's loop.
+    fn next_unread(&mut self, is_divided: bool) -> Option<usize> {
+        if !is_divided {
+            self.parts_left = 0;
+            return self.unread.pop_front();
+        }
+        let core = &self.core;
+        let is_urgent = |number: &usize| core.is_link_urgent(LinkId(*number));
+        self.unread.extend(self.ready.extract_if(.., |number| is_urgent(number)));
+        self.parts_left = self.parts_left.saturating_sub(1);
+        let urgent = self.unread.iter().position(|number| self.parts_left % 2 == 1 && is_urgent(number));
+        self.unread.remove(urgent.unwrap_or(0))
+    }
+
+    /// Lets clients take answers and make requests; the load only at the end of a turn. Returns how many answers they took.
+    fn serve_clients(&mut self, now: Time, is_divided: bool, connect: &mut Vec<LinkId>) -> usize {
+        let is_end = !self.is_within_turn;
+        let mut part = if is_divided { PART_OF_TURN } else { usize::MAX };
+        let mut requests = 0;
+        loop {
+            let modest = self.modest.as_ref();
+            let (few, many): (Vec<_>, Vec<_>) =
+                self.core.completions().drain(..).partition(|c| modest.is_some_and(|modest| modest.owns(c)));
+            self.held.extend(many);
+            self.is_linked = self.is_linked || self.is_each_linked(self.away);
+            if let Some(modest) = &mut self.modest {
+                requests += few.len();
+                modest.take_from(now, few);
+                if self.is_linked {
+                    modest.fill(now, &mut self.core, &mut NoLocal);
+                }
+            }
+            if is_end {
+                requests += self.held.len();
+                self.load.take_from(now, self.held.drain(..));
+            }
+            if is_end && self.is_linked {
+                part -= self.load.fill_in_part(now, &mut self.core, &mut NoLocal, part);
+                if self.scrubs && self.core.scrub_status(now, 0).is_some_and(|status| !status.compare.is_running) {
+                    // A volume with copies has no reason to refuse it.
+                    let _ = self.core.begin_scrub(now, 0, true);
+                }
+            }
+            if is_end {
+                self.core.turn(now, &mut NoLocal);
+            } else {
+                self.core.turn_in_part(now);
+            }
+            while let Some(action) = self.core.poll_action() {
+                match action {
+                    Action::Connect { link, .. } => connect.push(link),
+                    Action::Disconnect(link) => self.cut.push(link),
+                    Action::Commit { number, .. } => self.commits.push(number),
+                    _ => {}
+                }
+            }
+            let begins = part > 0 && self.is_linked && self.load.outstanding() == 0 && !self.load.begins_by_time();
+            let goes_on = is_end && (self.core.wants_turn() || begins);
+            if self.core.completions().is_empty() && !goes_on {
+                return requests;
+            }
+        }
+    }
+
+    /// Whether this turn, or the next one, has something to do at once.
+    pub(super) fn goes_on(&self) -> bool {
+        self.is_within_turn || !self.ready.is_empty() || (self.is_linked && self.load.is_behind())
     }
 
     /// Whether all nodes are linked, but for one that is away.
@@ -209,6 +285,13 @@ impl SimGateway {
         if !std::mem::replace(&mut self.is_ready[number], true) {
             self.ready.push(number);
         }
+    }
+
+    /// Nothing can be read from this link any more.
+    pub(super) fn forget_ready(&mut self, number: usize) {
+        self.ready.retain(|&n| n != number);
+        self.unread.retain(|&n| n != number);
+        self.is_ready[number] = false;
     }
 
     /// The links that the last turn wrote to.

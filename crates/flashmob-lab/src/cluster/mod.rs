@@ -8,6 +8,7 @@
 //! links are the real ones, so that the state machines behave as elsewhere; stored data is zeros.
 
 mod count;
+pub mod fairness;
 mod gateway;
 pub mod limit;
 mod node;
@@ -133,10 +134,12 @@ impl Cost {
 
     /// The cost of one turn of a loop.
     pub(crate) fn of_turn(self, packets: usize, requests: usize, bytes: usize) -> u64 {
-        self.turn_ns
-            + self.packet_ns * packets as u64
-            + self.request_ns * requests as u64
-            + self.kib_ns * bytes as u64 / 1024
+        self.turn_ns + self.of_part(packets, requests, bytes)
+    }
+
+    /// The cost of a part of a turn.
+    pub(crate) fn of_part(self, packets: usize, requests: usize, bytes: usize) -> u64 {
+        self.packet_ns * packets as u64 + self.request_ns * requests as u64 + self.kib_ns * bytes as u64 / 1024
     }
 }
 
@@ -300,6 +303,8 @@ pub enum SettingsError {
 
 #[cfg(test)]
 mod copies_tests;
+#[cfg(test)]
+mod fairness_tests;
 #[cfg(test)]
 mod rebuild_tests;
 #[cfg(test)]

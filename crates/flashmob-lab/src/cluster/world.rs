@@ -14,6 +14,7 @@ use super::tcp::{Connection, Segment, Side};
 use super::{Measured, Packets, Settings, SettingsError, Timed};
 use crate::air::{Air, Attachment, Fate, Frame, Outcome, Port};
 use crate::flash::FlashModel;
+use crate::load::Master;
 
 /// The gateway's port in every cell; nodes follow.
 const GATEWAY_PORT: u32 = 0;
@@ -280,7 +281,7 @@ impl World {
         }
     }
 
-    fn wake_gateway(&mut self) {
+    pub(super) fn wake_gateway(&mut self) {
         if !self.gateway.is_awake {
             self.gateway.is_awake = true;
             self.at(self.gateway.busy_until, Event::GatewayTurn);
@@ -318,17 +319,23 @@ impl World {
             self.at(self.now + CONNECT_TIME, outcome);
         }
         self.connect = connect;
-        let next = self.gateway.core.next_timeout().into_iter().chain(self.gateway.load.next_begin()).min();
+        let modest = self.gateway.modest.as_ref().and_then(Master::next_begin);
+        let next =
+            self.gateway.core.next_timeout().into_iter().chain(self.gateway.load.next_begin()).chain(modest).min();
         if let Some(next) = next.filter(|&next| self.gateway.timer.is_none_or(|t| next < t)) {
             let next = next.max(end);
             self.gateway.timer = Some(next);
             self.at(next, Event::GatewayTimer);
+        }
+        if self.gateway.goes_on() {
+            self.wake_gateway();
         }
     }
 
     /// The gateway has given a link up. The node learns of it at once: half-open connections belong to the fault simulator.
     fn disconnect(&mut self, link: usize) {
         self.connections[link] = Connection::new(self.settings.acks);
+        self.gateway.forget_ready(link);
         self.attempts[link] += 1;
         self.timers[link] = [None; 2];
         if std::mem::take(&mut self.is_connected[link]) {

@@ -320,6 +320,9 @@ impl World {
             if let Some(conn) = conn.filter(|&conn| net.has_unread(conn, 0)) {
                 again |= net.read(ctx, conn, 0, core.link_rx(LinkId(link)));
                 core.process_link(now, LinkId(link));
+                if core.divides_turns(now) {
+                    core.turn_in_part(now);
+                }
             }
         }
         for conn in std::mem::take(&mut self.gateway.closed) {

@@ -266,9 +266,7 @@ impl Links {
 
     /// Whether bytes wait that were not yet read.
     pub fn is_any_readable(&self) -> bool {
-        self.bases
-            .iter()
-            .any(|b| matches!(b, Base::Tcp { established: true, readiness, .. } if readiness.is_readable()))
+        self.readable().next().is_some()
     }
 
     /// Whether bytes wait for a node in this process.
@@ -285,31 +283,39 @@ impl Links {
     /// Reads once from every link that has bytes.
     pub fn read_all(&mut self, gateway: &mut Gateway, now: Time) {
         for index in 0..self.bases.len() {
-            let id = LinkId(index);
-            let Base::Tcp { stream, established: true, connected, readiness, .. } = &mut self.bases[index] else {
-                continue;
-            };
-            if !readiness.is_readable() {
-                continue;
-            }
-            if !*connected {
-                self.prove(gateway, now, id);
-                continue;
-            }
-            let wanted = gateway.link_wanted(id);
-            let filled = stream.fill(gateway.link_rx(id), wanted);
-            match filled {
-                Ok(Filled::More(_)) => gateway.process_link(exact(gateway, self.clock, now), id),
-                Ok(Filled::Drained(n)) => {
-                    readiness.drained();
-                    if n > 0 {
-                        gateway.process_link(exact(gateway, self.clock, now), id);
-                    }
-                }
-                Ok(Filled::End) => self.close(gateway, now, id, "the node closed the link"),
-                Err(error) => self.close(gateway, now, id, &error.to_string()),
-            }
+            self.read(gateway, now, LinkId(index));
         }
+    }
+
+    /// Reads once from a link, if it has bytes.
+    pub fn read(&mut self, gateway: &mut Gateway, now: Time, id: LinkId) {
+        let Base::Tcp { stream, established: true, connected, readiness, .. } = &mut self.bases[id.0] else { return };
+        if !readiness.is_readable() {
+            return;
+        }
+        if !*connected {
+            return self.prove(gateway, now, id);
+        }
+        let wanted = gateway.link_wanted(id);
+        let filled = stream.fill(gateway.link_rx(id), wanted);
+        match filled {
+            Ok(Filled::More(_)) => gateway.process_link(exact(gateway, self.clock, now), id),
+            Ok(Filled::Drained(n)) => {
+                readiness.drained();
+                if n > 0 {
+                    gateway.process_link(exact(gateway, self.clock, now), id);
+                }
+            }
+            Ok(Filled::End) => self.close(gateway, now, id, "the node closed the link"),
+            Err(error) => self.close(gateway, now, id, &error.to_string()),
+        }
+    }
+
+    /// The links with bytes that were not yet read.
+    pub fn readable(&self) -> impl Iterator<Item = LinkId> + '_ {
+        let is_readable =
+            |base: &Base| matches!(base, Base::Tcp { established: true, readiness, .. } if readiness.is_readable());
+        self.bases.iter().enumerate().filter(move |(_, base)| is_readable(base)).map(|(index, _)| LinkId(index))
     }
 
     /// Goes on with the proof of keys. The grant is sent, and the link used, only when the node has proven to be one that is known.

@@ -15,6 +15,7 @@ use flashmob_host::newcomer::to_replace;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
+use super::divided::{Between, Clients};
 use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
 use super::links::{Links, exact};
@@ -103,8 +104,10 @@ pub struct GatewayServer {
     pub(super) marks: Marks,
     stop: Arc<AtomicBool>,
     busy_poll: Duration,
-    dirty_clients: Vec<ClientId>,
+    pub(super) dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
+    /// For [`GatewayServer::attend`].
+    pub(super) between: Between,
     /// Where each client's connection is, by the client's place in the gateway.
     conn_of_client: Vec<usize>,
     /// Kept by a gateway that has a configuration file.
@@ -237,6 +240,7 @@ impl GatewayServer {
             busy_poll: Duration::from_micros(config.busy_poll_us),
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
+            between: Between::default(),
             conn_of_client: Vec::new(),
             memory,
             maps,
@@ -349,20 +353,20 @@ impl GatewayServer {
 
     /// One turn: receives, lets the state machine work, sends.
     fn turn(&mut self, events: &Events, resident: Option<&mut (dyn Resident + '_)>) {
-        let now = self.clock.now();
         self.note_events(events);
         for listener in 0..self.listeners.len() {
             if self.listeners[listener].must_retry() {
                 self.accept_all(listener);
             }
         }
+        let now = self.read_links();
+        // Behind it: it may have noted that something woke the loop.
         while let Ok(sighting) = self.sightings.try_recv() {
             self.take_sighting(now, sighting);
         }
         self.links.take_answers(&mut self.gateway, self.poll.registry(), now);
-        self.links.read_all(&mut self.gateway, now);
         self.begin_waiting();
-        self.read_clients();
+        self.read_clients(Clients::All);
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.maps.take_done(&mut self.gateway, now);
         self.tell_recorded();
@@ -408,7 +412,7 @@ impl GatewayServer {
         }
     }
 
-    fn note_events(&mut self, events: &Events) {
+    pub(super) fn note_events(&mut self, events: &Events) {
         let now = self.clock.now();
         for event in events {
             match event.token() {
@@ -479,10 +483,13 @@ impl GatewayServer {
         self.remove_client(key);
     }
 
-    fn read_clients(&mut self) {
+    pub(super) fn read_clients(&mut self, which: Clients) {
         let now = self.clock.now();
         let (mut ended, mut failed, mut proven) = (Vec::new(), Vec::new(), Vec::new());
         for (key, conn) in &mut self.clients {
+            if which == Clients::Modest && !self.gateway.is_client_modest(conn.id) {
+                continue;
+            }
             if self.gateway.is_client_paused(conn.id) {
                 self.gateway.process_client(now, conn.id, &mut self.links);
                 continue;
@@ -536,7 +543,7 @@ impl GatewayServer {
         (self.dirty_clients, self.dirty_links) = (clients, links);
     }
 
-    fn write_client(&mut self, id: ClientId) {
+    pub(super) fn write_client(&mut self, id: ClientId) {
         let Some(&key) = self.conn_of_client.get(id.index) else { return };
         let Some(conn) = self.clients.get_mut(key).filter(|c| c.id == id) else { return };
         while let Some(out) = self.gateway.client_out(id).filter(|out| !out.is_empty()) {

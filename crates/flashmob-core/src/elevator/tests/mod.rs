@@ -430,3 +430,63 @@ fn background_that_is_removed_leaves_no_trace() {
     assert_eq!(elevator.remove_where(|tag| tag % 2 == 1).len(), 2);
     assert_eq!((elevator.len(), step(&mut elevator)), (1, None));
 }
+
+/// An urgent read of one byte.
+fn urgent(offset_bytes: u64, tag: u32) -> Entry<u32> {
+    Entry { flags: OpFlags::URGENT, ..entry(Op::Read, offset_bytes, 1, tag) }
+}
+
+#[test]
+fn urgent_reads_pass_the_sweep_and_the_background() {
+    let mut elevator = elevator(1, 64, 8);
+    elevator.push(background(0, 0));
+    elevator.push(entry(Op::Read, 1, 1, 1));
+    elevator.push(entry(Op::Read, 9, 1, 2));
+    expect(&mut elevator, 1);
+    elevator.push(urgent(6, 3));
+    elevator.push(urgent(5, 4));
+    assert_eq!(drain(&mut elevator), [[3], [4], [2], [0]], "in the order of arrival, and each by itself");
+}
+
+#[test]
+fn others_have_their_turn_after_some_urgent_reads() {
+    for count in [URGENT_RUN - 1, URGENT_RUN, URGENT_RUN + 1] {
+        let mut elevator = plain();
+        elevator.push(entry(Op::Read, 0, 1, 99));
+        (0..count).for_each(|tag| elevator.push(urgent(5, tag)));
+        let tags: Vec<u32> = drain(&mut elevator).concat();
+        assert_eq!(tags.iter().position(|&tag| tag == 99), Some(count.min(URGENT_RUN) as usize), "{count}");
+        assert_eq!(tags.len(), count as usize + 1);
+    }
+}
+
+#[test]
+fn background_has_its_turn_beside_urgent_reads() {
+    for count in [BACKGROUND_AFTER - 1, BACKGROUND_AFTER, BACKGROUND_AFTER + 1] {
+        let mut elevator = plain();
+        elevator.push(background(0, 9999));
+        (0..count).for_each(|tag| elevator.push(urgent(5, tag)));
+        let tags: Vec<u32> = drain(&mut elevator).concat();
+        assert_eq!(tags.iter().position(|&tag| tag == 9999), Some(count.min(BACKGROUND_AFTER) as usize), "{count}");
+    }
+}
+
+#[test]
+fn an_urgent_read_waits_for_an_earlier_change_of_its_bytes() {
+    let mut elevator = plain();
+    elevator.push(entry(Op::Write, 0, 8, 0));
+    elevator.push(urgent(4, 1));
+    elevator.push(urgent(8, 2));
+    expect(&mut elevator, 2);
+    let write = expect(&mut elevator, 0);
+    elevator.push(entry(Op::Read, 20, 1, 3));
+    elevator.push(urgent(30, 4));
+    assert!(elevator.complete(write));
+    // It is ready now, and came first.
+    [1, 4, 3].into_iter().for_each(|tag| assert_ne!(expect(&mut elevator, tag), write));
+    elevator.push(urgent(40, 5));
+    assert_eq!(
+        (elevator.remove_where(|&tag| tag == 5).len(), elevator.is_empty(), step(&mut elevator)),
+        (1, true, None)
+    );
+}

@@ -86,13 +86,24 @@ struct Model {
     /// The rest of the sweep and what gathers: place and arrival of each entry.
     sweep: BTreeSet<(u64, u32)>,
     gathered: BTreeSet<(u64, u32)>,
+    /// The urgent ones that are ready, and how many of them were issued since one of the others was.
+    urgent: BTreeSet<u32>,
+    urgent_run: u32,
     /// How many issues have passed the first one that is done in the background.
     passed: u32,
 }
 
 impl Model {
     fn new(config: ElevatorConfig) -> Model {
-        Model { config, all: Vec::new(), sweep: BTreeSet::new(), gathered: BTreeSet::new(), passed: 0 }
+        Model {
+            config,
+            all: Vec::new(),
+            sweep: BTreeSet::new(),
+            gathered: BTreeSet::new(),
+            urgent: BTreeSet::new(),
+            urgent_run: 0,
+            passed: 0,
+        }
     }
 
     fn overlap(&self, a: &Entry<u32>, b: &Entry<u32>) -> bool {
@@ -107,6 +118,16 @@ impl Model {
     fn is_background(&self, arrival: u32) -> bool {
         let entry = &self.all[arrival as usize].entry;
         entry.op.is_background(entry.flags)
+    }
+
+    /// Whether one waits that is done in the background.
+    fn has_background(&self) -> bool {
+        (0..self.all.len() as u32).any(|n| self.is_background(n) && self.all[n as usize].state == State::Waiting)
+    }
+
+    fn is_urgent(&self, arrival: u32) -> bool {
+        let entry = &self.all[arrival as usize].entry;
+        entry.op.is_urgent(entry.flags)
     }
 
     /// The rules, word for word.
@@ -133,6 +154,11 @@ impl Model {
             let known = &self.all[arrival as usize];
             let is_new = known.state == State::Waiting && known.before_max.is_none();
             if is_new && !self.is_background(arrival) && !self.is_blocked(arrival) {
+                if self.is_urgent(arrival) {
+                    self.all[arrival as usize].before_max = Some(usize::MAX);
+                    self.urgent.insert(arrival);
+                    continue;
+                }
                 let others = self.sweep.len() + self.gathered.len();
                 // Who is ready before the next sweep begins may come before it too.
                 for &(_, other) in &self.gathered {
@@ -149,17 +175,32 @@ impl Model {
         if self.sweep.is_empty() {
             std::mem::swap(&mut self.sweep, &mut self.gathered);
         }
+        if self.urgent_run < URGENT_RUN
+            && let Some(first) = self.urgent.pop_first()
+        {
+            self.urgent_run += 1;
+            self.passed += u32::from(self.has_background());
+            return vec![first];
+        }
         let of_background = |state: fn(&State) -> bool| {
             (0..self.all.len() as u32).find(|&n| self.is_background(n) && state(&self.all[n as usize].state))
         };
         if let Some(first) = of_background(|state| *state == State::Waiting) {
             let is_out = of_background(|state| matches!(state, State::InFlight(_))).is_some();
-            if !is_out && (self.sweep.is_empty() || self.passed >= BACKGROUND_AFTER) {
-                self.passed = 0;
+            let is_idle = self.sweep.is_empty() && self.urgent.is_empty();
+            if !is_out && (is_idle || self.passed >= BACKGROUND_AFTER) {
+                (self.passed, self.urgent_run) = (0, 0);
                 return vec![first];
             }
             self.passed += u32::from(!self.sweep.is_empty());
         }
+        if self.sweep.is_empty() {
+            let first = self.urgent.pop_first();
+            self.urgent_run += u32::from(first.is_some());
+            self.passed += u32::from(first.is_some() && self.has_background());
+            return first.into_iter().collect();
+        }
+        self.urgent_run = 0;
         let mut parts: Vec<u32> = Vec::new();
         let (mut from, mut to) = (0, 0);
         for &(_, arrival) in &self.sweep {
@@ -285,7 +326,7 @@ impl Pair {
 
     /// Nobody starves: while an entry was ready, no more went before it than its bound allows.
     fn check_wait(&mut self, issued: &[u32]) {
-        if issued.iter().any(|&arrival| self.model.is_background(arrival)) {
+        if issued.iter().any(|&arrival| self.model.is_background(arrival) || self.model.is_urgent(arrival)) {
             return;
         }
         for (i, &arrival) in issued.iter().enumerate() {
@@ -312,6 +353,7 @@ impl Pair {
             let place = self.model.place(tag);
             self.model.sweep.remove(&place);
             self.model.gathered.remove(&place);
+            self.model.urgent.remove(&tag);
         }
     }
 

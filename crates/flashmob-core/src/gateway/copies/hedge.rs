@@ -152,11 +152,12 @@ impl Copies {
             read.hedged.push(piece.buffer_at);
         }
         let buffer = vec![0; len as usize];
-        let key = self.insert_inner(cx, Inner::Hedge(hedge), Op::Read, OpFlags::NONE, buffer);
+        let flags = if piece.op.is_urgent(piece.flags) { OpFlags::URGENT } else { OpFlags::NONE };
+        let key = self.insert_inner(cx, Inner::Hedge(hedge), Op::Read, flags, buffer);
         if let Some(own) = cx.requests.get_mut(key) {
             own.reserved_bytes = reserved_bytes;
         }
-        self.send(cx, key, other, (Op::Read, OpFlags::NONE), (offset_bytes, len));
+        self.send(cx, key, other, (Op::Read, flags), (offset_bytes, len));
         if let Some(state) = self.members.get_mut(usize::from(other)) {
             state.speed.try_now(cx.now);
         }

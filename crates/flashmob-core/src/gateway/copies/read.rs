@@ -102,6 +102,7 @@ impl Copies {
     ) -> Option<u16> {
         let request = cx.requests.get(key)?;
         let (client, received, sample) = (request.client, request.received, request.sample);
+        let is_urgent = request.op == Op::Read && request.flags.has(OpFlags::URGENT);
         let avoid = self.avoided(cx, key, (chunk, at));
         let asked = if failed.is_some() { self.asked(cx, key, chunk) } else { 0 };
         let copy = self.choose(cx, chunk, avoid, (failed, asked))?;
@@ -111,7 +112,7 @@ impl Copies {
             client: client.index as u32,
             serial: 0,
             op: Op::Read,
-            flags: OpFlags::NONE,
+            flags: if is_urgent { OpFlags::URGENT } else { OpFlags::NONE },
             offset_bytes,
             len_bytes: len,
             buffer_at,

@@ -8,6 +8,7 @@ use super::fairness::{Demand, Modest};
 use crate::buffers::RxBuf;
 use crate::gateway::NativeCall;
 use crate::nbd;
+use crate::op::OpFlags;
 use crate::units::Time;
 
 /// Identifies a client. A later client in the same slot has another serial.
@@ -234,6 +235,17 @@ impl Clients {
         let (requests, bytes) = (requests.max(client.in_hand as u64), client.held_bytes);
         client.demand.note(now, requests, bytes);
         self.modest.note(now, id, client.demand);
+    }
+
+    /// The flags of a read that a client has made, of so many parts; it is in hand already.
+    #[inline]
+    pub fn read_flags(&self, now: Time, id: ClientId, asked: OpFlags, parts: usize) -> OpFlags {
+        let client = self.slots.get(id.index).filter(|client| client.serial == id.serial);
+        let is_urgent = client.is_some_and(|client| {
+            let requests = client.in_hand + parts.saturating_sub(1);
+            self.modest.is_urgent(now, &client.demand, (requests as u64, client.held_bytes))
+        });
+        if is_urgent { asked.with(OpFlags::URGENT) } else { asked.without(OpFlags::URGENT) }
     }
 
     /// When the next client will have taken too long to choose an export.

@@ -2,11 +2,12 @@
 //!
 //! A client with many requests outstanding waits for its own anyway, and large batches are cheap, so nothing is bounded among equals.
 //! A *modest* client, with few requests outstanding, waits for those of others in the same turn and in the batches before its own. So
-//! while there is one, turns and batches are kept small.
+//! while there is one, turns and batches are kept small, and beside a greedy client it is attended to between the parts of a turn.
 
 use std::time::Duration;
 
 use super::clients::ClientId;
+use super::pace::Shortest;
 use super::queue::BatchLimits;
 use crate::planted::{self, Bug};
 use crate::units::Time;
@@ -36,6 +37,9 @@ const HOLD_DEAR_MAX: Duration = Duration::from_millis(50);
 const WAY_FOR: Duration = Duration::from_secs(5);
 /// How long a client's last demand counts: some round trips.
 const LATELY: Duration = Duration::from_millis(10);
+/// How long a client that makes a request now and then counts as being there: others keep their parts of a turn and their batches small
+/// for it. A person who waits for each answer asks that often.
+const THERE_FOR: Duration = Duration::from_secs(1);
 
 /// What one client may bring in one turn, which ends with the request that reaches either limit.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +72,7 @@ impl Demand {
         self.most = Most { requests: self.most.requests.max(requests), bytes: self.most.bytes.max(bytes) };
     }
 
-    fn is_modest(&self) -> bool {
+    pub fn is_modest(&self) -> bool {
         let is_little = |most: Most| most.requests <= MODEST_REQUESTS && most.bytes <= MODEST_BYTES;
         is_little(self.most) && is_little(self.before)
     }
@@ -77,9 +81,7 @@ impl Demand {
 /// The round trip to a node without load: the shortest of some seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
-    shortest: Option<Duration>,
-    before: Option<Duration>,
-    since: Time,
+    shortest: Shortest,
     /// How long recent batches took to be answered, smoothed.
     batch_took: Duration,
 }
@@ -87,10 +89,7 @@ pub struct Way {
 impl Way {
     /// An answer came after `took`, without the time at the node.
     pub fn note(&mut self, now: Time, took: Duration) {
-        if now - self.since >= WAY_FOR {
-            (self.shortest, self.before, self.since) = (None, self.shortest, now);
-        }
-        self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+        self.shortest.note(now, took, WAY_FOR);
     }
 
     /// A batch is answered, after `took`.
@@ -112,14 +111,15 @@ impl Way {
 
     /// The shortest of some seconds; zero if none is known.
     pub fn shortest(&self) -> Duration {
-        self.shortest.into_iter().chain(self.before).min().unwrap_or_default()
+        self.shortest.get()
     }
 }
 
-/// The last modest client, and when it was seen.
+/// The last modest client, and the last one that is not, and when they were seen: never the same.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Modest {
     last: Option<(ClientId, Time)>,
+    other: Option<(ClientId, Time)>,
 }
 
 impl Modest {
@@ -127,7 +127,11 @@ impl Modest {
     pub fn note(&mut self, now: Time, id: ClientId, demand: Demand) {
         if demand.is_modest() {
             self.last = Some((id, now));
-        } else if self.last.is_some_and(|(last, _)| last == id) {
+            self.other.take_if(|(other, _)| *other == id);
+            return;
+        }
+        self.other = Some((id, now));
+        if self.last.is_some_and(|(last, _)| last == id) {
             self.last = None;
         }
     }
@@ -159,11 +163,29 @@ impl Modest {
 
     /// Whether there is one.
     pub fn is_there(&self, now: Time) -> bool {
-        self.last.is_some_and(|(_, at)| now - at < LATELY) && !planted::is(Bug::FairnessOff)
+        self.last.is_some_and(|(_, at)| now - at < THERE_FOR) && !planted::is(Bug::FairnessOff)
+    }
+
+    /// Whether there is one beside another that is not: then turns are divided.
+    pub fn divides_turns(&self, now: Time) -> bool {
+        self.is_there(now) && self.is_another_there(now)
+    }
+
+    /// Whether the reads of a client with this demand go before those of others: it is modest, with what it has in hand as well, and another is
+    /// not.
+    #[inline]
+    pub fn is_urgent(&self, now: Time, demand: &Demand, (requests, bytes): (u64, u64)) -> bool {
+        let is_little = requests <= MODEST_REQUESTS && bytes <= MODEST_BYTES;
+        is_little && demand.is_modest() && self.is_another_there(now) && !planted::is(Bug::FairnessOff)
+    }
+
+    /// Whether one that is not modest is there.
+    fn is_another_there(&self, now: Time) -> bool {
+        self.other.is_some_and(|(_, at)| now - at < THERE_FOR)
     }
 
     fn is_beside(&self, now: Time, id: ClientId) -> bool {
-        self.last.is_some_and(|(last, at)| last != id && now - at < LATELY)
+        self.last.is_some_and(|(last, at)| last != id && now - at < THERE_FOR)
     }
 }
 
@@ -205,9 +227,30 @@ mod tests {
 
     #[test]
     fn nobody_is_held_back_for_a_client_that_is_gone_or_for_itself() {
-        let modest = Modest { last: Some((ClientId { index: 1, serial: 1 }, at(0))) };
-        assert!(modest.is_there(at(9)) && !modest.is_there(at(10)));
+        let modest = Modest { last: Some((ClientId { index: 1, serial: 1 }, at(0))), other: None };
+        assert!(modest.is_there(at(999)) && !modest.is_there(at(1000)));
         assert!(modest.is_beside(at(1), ClientId { index: 1, serial: 2 }));
         assert!(!modest.is_beside(at(1), ClientId { index: 1, serial: 1 }));
+    }
+
+    #[test]
+    fn a_client_is_not_beside_itself() {
+        let [much, little] = [64, 1].map(|requests| {
+            let mut demand = Demand::default();
+            demand.note(at(0), requests, 4096);
+            demand
+        });
+        let (one, another) = (ClientId { index: 1, serial: 1 }, ClientId { index: 2, serial: 2 });
+        let mut modest = Modest::default();
+        modest.note(at(0), one, much);
+        assert!(!modest.divides_turns(at(0)), "nobody is modest");
+        modest.note(at(30), one, little);
+        assert!(!modest.divides_turns(at(30)) && !modest.is_urgent(at(30), &little, (1, 4096)), "it has no other");
+        modest.note(at(40), another, much);
+        assert!(modest.divides_turns(at(40)) && modest.is_urgent(at(40), &little, (1, 4096)));
+        assert!(!modest.is_urgent(at(40), &much, (1, 4096)) && !modest.is_urgent(at(40), &little, (9, 4096)));
+        assert!(modest.is_urgent(at(1039), &little, (8, 256 * 1024)) && !modest.is_urgent(at(1040), &little, (1, 1)));
+        modest.note(at(50), one, much);
+        assert!(!modest.divides_turns(at(50)), "both have asked for much");
     }
 }

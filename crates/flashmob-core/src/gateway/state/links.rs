@@ -57,6 +57,8 @@ pub struct SentBatch {
     /// When it was made, or, once it is written, when that was.
     pub sent: Time,
     pub written: bool,
+    /// It has urgent reads only: no other batch waits for it.
+    pub is_urgent: bool,
 }
 
 impl SentBatch {
@@ -214,7 +216,12 @@ impl Link {
 
     /// Batches out, without those that a slow flush alone keeps: others are sent beside them, for as long as it may take.
     pub fn in_the_way(&self) -> impl DoubleEndedIterator<Item = &SentBatch> {
-        self.sent.iter().filter(|batch| !self.is_flushing(batch))
+        self.sent.iter().filter(|batch| !batch.is_urgent && !self.is_flushing(batch))
+    }
+
+    /// Urgent batches out.
+    pub fn urgent_len(&self) -> usize {
+        self.sent.iter().filter(|batch| batch.is_urgent).count()
     }
 
     /// Since when a batch has waited: since it was sent, or, if only flushes of it are left, since the node's store last made progress. That

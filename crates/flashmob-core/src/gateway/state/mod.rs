@@ -21,6 +21,7 @@ mod links;
 mod memory;
 mod metrics;
 mod node;
+pub mod pace;
 pub mod queue;
 mod queues;
 mod requests;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fairness::Way;
+use super::pace::Pace;
 use super::queue::BatchLimits;
 use crate::clocks::ClockRelation;
 use crate::condition::Condition;
@@ -21,6 +22,7 @@ pub struct Node {
     pub next_link: usize,
     pub limits: BatchLimits,
     pub way: Way,
+    pub pace: Pace,
     /// From the configuration or the first welcome.
     pub extent_id: Option<[u8; 16]>,
     pub boot_id: Option<[u8; 16]>,

@@ -139,6 +139,16 @@ impl NodeQueue {
         !self.reads.is_empty() || !self.ordered.is_empty()
     }
 
+    /// Whether an urgent read waits.
+    pub fn has_urgent(&self) -> bool {
+        self.reads.has_urgent()
+    }
+
+    /// Moves the urgent reads into `batch`.
+    pub fn take_urgent(&mut self, limits: BatchLimits, batch: &mut Vec<Piece>) {
+        self.reads.take_urgent(limits, batch);
+    }
+
     /// Moves pieces for one batch into `batch`, from each lane in turn; `turn` limits one turn while several wait.
     pub fn take_batch(&mut self, limits: BatchLimits, turn: BatchLimits, batch: &mut Vec<Piece>) {
         let mut room = Room::new(limits, turn);

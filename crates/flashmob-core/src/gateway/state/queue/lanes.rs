@@ -63,6 +63,10 @@ pub(super) struct Turn {
     pub is_round_over: bool,
 }
 
+fn is_urgent(piece: &Piece) -> bool {
+    piece.op.is_urgent(piece.flags)
+}
+
 #[derive(Debug)]
 struct Lane {
     client: u32,
@@ -164,6 +168,32 @@ impl Lanes {
             self.next = 0;
         }
         Turn { is_full, is_round_over }
+    }
+
+    /// Whether an urgent read is the first of its client. Behind another one, from before its client counted as modest, it goes with that.
+    pub fn has_urgent(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.pieces.front().is_some_and(is_urgent))
+    }
+
+    /// Moves the urgent reads of all lanes into `batch`.
+    pub fn take_urgent(&mut self, limits: BatchLimits, batch: &mut Vec<Piece>) {
+        let unlimited = BatchLimits { pieces: usize::MAX, bytes: u64::MAX };
+        let mut room = Room::new(limits, unlimited);
+        for at in (0..self.lanes.len()).rev() {
+            let pieces = &mut self.lanes[at].pieces;
+            while let Some(piece) = pieces.front().filter(|piece| is_urgent(piece) && !room.is_full_for(piece)) {
+                room.take(piece);
+                batch.push(*piece);
+                pieces.pop_front();
+            }
+            if pieces.is_empty() && self.lanes.len() > 1 {
+                self.remove(at);
+                self.next -= usize::from(at < self.next);
+            }
+        }
+        if self.next >= self.lanes.len() {
+            self.next = 0;
+        }
     }
 
     fn remove(&mut self, at: usize) {
