@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Says what an ARM binary is, and fails unless it runs by itself on any kernel of that architecture.
 
-    check_binary.py aarch64|armv7 FILE
+    check_binary.py aarch64|armv7 FILE [BYTES_MAX]
 
 Static (no dynamic section, no interpreter), stripped (no table of symbols), of the right machine, and aligned for
-kernels with pages of 16 KiB, which 64-bit Android has had since 15.
+kernels with pages of 16 KiB, which 64-bit Android has had since 15; and no larger than BYTES_MAX.
 """
 
-import os
 import struct
 import sys
 
@@ -17,7 +16,7 @@ HARD_FLOAT = 0x400
 
 
 def main():
-    architecture, path = sys.argv[1:]
+    architecture, path, *limits = sys.argv[1:]
     with open(path, "rb") as file:
         data = file.read()
     bits = data[4]
@@ -43,9 +42,11 @@ def main():
         faults.append(f"is aligned to {min(alignments)} B: kernels with pages of 16 KiB refuse it")
     if architecture == "armv7" and not flags & HARD_FLOAT:
         faults.append("passes floating-point numbers in integer registers")
+    if limits and len(data) > int(limits[0]):
+        faults.append(f"has {len(data):,} bytes, more than {int(limits[0]):,}: packaging/cross/sizes says what they are")
     if faults:
         sys.exit("".join(f"{path}: {fault}\n" for fault in faults).rstrip())
-    print(f"{path}: {os.path.getsize(path):,} bytes, {architecture}, {32 * bits} bits, static, stripped")
+    print(f"{path}: {len(data):,} bytes, {architecture}, {32 * bits} bits, static, stripped")
 
 
 main()

@@ -1,4 +1,4 @@
-//! The one binary: reads the command line and hands over to the library.
+//! The whole program: reads the command line and hands over to the library.
 
 use std::process::ExitCode;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
+use flashmob_node::values::OrderArg;
 
 /// The duration of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,22 +51,6 @@ pub struct PartsArgs {
     /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-}
-
-/// [`IssueOrder`] on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OrderArg {
-    Sorted,
-    Arrival,
-}
-
-impl From<OrderArg> for IssueOrder {
-    fn from(order: OrderArg) -> IssueOrder {
-        match order {
-            OrderArg::Sorted => IssueOrder::Sorted,
-            OrderArg::Arrival => IssueOrder::Arrival,
-        }
-    }
 }
 
 /// The load that is put on it. Lists make a sweep over all combinations.

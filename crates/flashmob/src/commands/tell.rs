@@ -10,6 +10,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use flashmob_bench::bench_file;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
+pub use flashmob_node::form::Form;
 use flashmob_results::device::Device;
 use flashmob_results::event::Event;
 use flashmob_results::warning::Warning;
@@ -53,15 +54,6 @@ pub fn table<P>(points: &[P], columns: &[(&'static str, impl Fn(&P) -> String)],
     let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_string()).collect()];
     rows.extend(points.iter().map(|point| columns.iter().map(|(_, text)| text(point)).collect()));
     flashmob_text::aligned(&rows, words, "  ", 80)
-}
-
-/// The forms of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
 }
 
 /// The forms of a result that takes a while.

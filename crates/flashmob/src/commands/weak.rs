@@ -1,6 +1,6 @@
 //! Weak nodes as the command line has them.
 
-use flashmob_lab::cluster::{SLOWER_MAX, Weak, Weakness};
+use flashmob_lab::cluster::{Weak, Weakness};
 use flashmob_text::{exact_duration, parse_duration, parse_percent};
 
 /// Parses `N:HOW=VALUE`.
@@ -26,12 +26,6 @@ fn parts(text: &str) -> Option<Weak> {
     Some(Weak { nodes: nodes.parse().ok()?, by })
 }
 
-/// Parses how many times slower something is.
-pub fn factor(text: &str) -> Result<f64, String> {
-    let factor = text.parse().ok().filter(|factor| (1.0..=SLOWER_MAX).contains(factor));
-    factor.ok_or_else(|| format!("must be a factor of 1 to {SLOWER_MAX}, such as 10"))
-}
-
 /// The text that [`parse`] makes the same of.
 pub fn text(weak: Weak) -> String {
     let nodes = weak.nodes;
@@ -53,16 +47,6 @@ mod tests {
             assert_eq!(text(parse(wanted).unwrap()), wanted);
         }
         assert_eq!(parse("2:doze=0.2s/2000ms"), parse("2:doze=200ms/2s"));
-    }
-
-    #[test]
-    fn a_factor_has_limits() {
-        for (text, wanted) in [("1", Some(1.0)), ("2.5", Some(2.5)), ("1000", Some(1000.0))] {
-            assert_eq!(factor(text).ok(), wanted);
-        }
-        for wrong in ["", "0.99", "1000.1", "-2", "nan", "inf", "2x"] {
-            assert!(factor(wrong).unwrap_err().contains("1 to 1000"), "{wrong}");
-        }
     }
 
     #[test]

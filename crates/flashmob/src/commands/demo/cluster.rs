@@ -31,7 +31,7 @@ impl Scratch {
     /// On Ctrl-C or SIGTERM: removes the folder and exits. The child processes exit with this one.
     pub fn remove_on_signal(&self) -> anyhow::Result<()> {
         let path = self.path.clone();
-        super::super::each_signal(move || {
+        flashmob_node::signals::each_signal(move || {
             // If this fails, the system's cleaning of temporary files removes it.
             let _ = std::fs::remove_dir_all(&path);
             std::process::exit(130);

@@ -41,7 +41,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
     /// Total time of reading; a bare number means seconds.
-    #[arg(long, default_value = "10", value_name = "TIME", value_parser = super::time_in(TIME_MIN..=TIME_MAX))]
+    #[arg(long, default_value = "10", value_name = "TIME", value_parser = flashmob_node::values::time_in(TIME_MIN..=TIME_MAX))]
     seconds: Duration,
     /// Leave the cluster running, and print commands to try. Ctrl-C ends it.
     #[arg(long)]

@@ -7,7 +7,7 @@ use clap::Args;
 use flashmob_doctor::checks;
 
 use crate::commands::tell::Form;
-use crate::commands::time_in;
+use flashmob_node::values::time_in;
 
 /// The port of `flashmob bench net --server` and iperf3.
 pub const PORT_DEFAULT: u16 = 5201;

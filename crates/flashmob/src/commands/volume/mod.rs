@@ -9,8 +9,6 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::commands) use self::show::left;
-
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 

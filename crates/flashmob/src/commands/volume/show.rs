@@ -5,14 +5,14 @@ use std::io::{self, IsTerminal, Write};
 use clap::Args;
 use flashmob_core::units::Bytes;
 use flashmob_server::status::volumes::{
-    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, Rebuild, VolumeDetails,
+    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, VolumeDetails,
 };
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Side, Table};
 
 use super::{named, volumes};
 use crate::commands::admin_target::AdminArgs;
-use crate::commands::status::units::{printable, shortened, uptime};
+use crate::commands::status::units::{left, printable, shortened, uptime};
 use crate::commands::tell::Form;
 
 const WIDTH: usize = 120;
@@ -151,19 +151,6 @@ pub(super) fn bad_lines(bad: &[BadPlace], unlisted_blocks: u64) -> Vec<String> {
         lines.push(format!("  and at least {unlisted_blocks} more blocks, for which the list had no room"));
     }
     lines
-}
-
-/// What is left to be made current.
-pub(in crate::commands) fn left(rebuild: &Rebuild) -> Option<String> {
-    let Rebuild { behind_copies, left_bytes, .. } = *rebuild;
-    if behind_copies == 0 {
-        return None;
-    }
-    let speed = match (rebuild.bytes_per_second, rebuild.eta_seconds) {
-        (Some(rate), Some(eta)) => format!("{}/s, {} left", Bytes(rate as u64), uptime(eta)),
-        _ => "waiting for their nodes".to_string(),
-    };
-    Some(format!("{behind_copies} copies to be made current: {}, {speed}", Bytes(left_bytes)))
 }
 
 fn row(node: &NodeDetails, has_copies: bool) -> Row {

@@ -7,7 +7,7 @@ use flashmob_bench::disk::limit::Stop;
 use flashmob_bench::disk::plan::{Grid, REPEAT_MAX};
 use flashmob_results::disk::{Cache, Engine, Operation, Pattern, Sync};
 
-use super::super::super::{MOMENT, size, time_in};
+use flashmob_node::values::{MOMENT, size, time_in};
 
 /// Default size of a file that is made.
 pub const SIZE_BYTES_DEFAULT: u64 = 1 << 30;

@@ -277,7 +277,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
 
 /// A time in whole seconds, as in iperf3's protocol.
 fn omitted(text: &str) -> Result<Duration, String> {
-    let time = crate::commands::time_in(Duration::ZERO..=OMIT_MAX)(text)?;
+    let time = flashmob_node::values::time_in(Duration::ZERO..=OMIT_MAX)(text)?;
     if time.subsec_nanos() == 0 { Ok(time) } else { Err(format!("'{text}' is not in whole seconds, such as 3s")) }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flashmob_results::cluster::Batch;
 
-use crate::commands::cluster_args::OrderArg;
+use flashmob_node::values::OrderArg;
 
 /// Links to each node: P1's number of threads.
 const LINKS: [u32; 6] = [1, 2, 4, 8, 16, 32];

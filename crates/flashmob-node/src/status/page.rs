@@ -2,9 +2,9 @@
 
 use flashmob_core::units::Bytes;
 
+use super::units::left;
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
 use super::{devices, paths};
-use crate::commands::volume::left;
 use flashmob_server::status::report::{
     CopiesReport, GatewayReport, KeysReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport,
     TcpReport, VolumeReport,

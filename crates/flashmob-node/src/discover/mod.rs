@@ -17,7 +17,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use self::search::Search;
-use crate::commands::tell::Form;
+use crate::form::Form;
 use flashmob_server::discovery::DISCOVER_PORT;
 use flashmob_server::discovery::here::reachable;
 use flashmob_server::discovery::join::URL_PREFIX;
@@ -41,13 +41,13 @@ Examples:
   flashmob discover --output json | jq -r '.nodes[].address'")]
 pub struct DiscoverArgs {
     /// Search time [default: 3s, with --qr 2m]. Ctrl-C ends the search early.
-    #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none, conflicts_with = "watch")]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::time_or_none, conflicts_with = "watch")]
     wait: Option<Duration>,
     /// Exit as soon as N nodes are found; fail if there are fewer.
     #[arg(long, value_name = "N", conflicts_with = "watch", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     nodes: Option<usize>,
     /// Address to receive announcements of nodes started with --join. Anyone who can reach it can add a list entry.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::values::address)]
     listen: Option<SocketAddr>,
     /// Write a gateway configuration with the nodes found.
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
@@ -69,6 +69,10 @@ pub struct DiscoverArgs {
     output: Form,
 }
 
+/// Runs it.
+///
+/// # Errors
+/// What kept it from listening or writing, or there are fewer nodes than wanted.
 pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
     if let Some(path) = args.write.as_ref().filter(|path| !args.force && path.exists()) {
         anyhow::bail!("{} already exists; use --force to replace it", path.display());
@@ -109,7 +113,7 @@ fn tell_where_to_join(args: &DiscoverArgs, join: Option<SocketAddr>) {
     );
     if args.qr {
         let url = format!("{URL_PREFIX}{join}");
-        match crate::commands::qr::draw(&url, std::env::var_os("NO_COLOR").is_none()) {
+        match crate::qr::draw(&url, std::env::var_os("NO_COLOR").is_none()) {
             // Not on stdout, which may be JSON or redirected.
             Some(code) => eprintln!("{code}\n{url}"),
             None => log::warn!("{url} does not fit a code"),

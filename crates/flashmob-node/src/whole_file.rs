@@ -43,6 +43,7 @@ enum Out {
 }
 
 impl WholeFile {
+    /// Begins a file that will stand at `path`.
     pub fn create(path: &Path) -> io::Result<WholeFile> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let out = if is_special(&path) {

@@ -32,7 +32,7 @@ enum Memory {
 fn parse(text: &str) -> Result<Memory, String> {
     match text {
         "auto" => Ok(Memory::Auto),
-        text => crate::commands::size(text).map(Memory::Bytes),
+        text => crate::values::size(text).map(Memory::Bytes),
     }
 }
 

@@ -1,19 +1,21 @@
 //! Formatted figures and names, each in at most six columns in tables.
 
-pub(crate) use flashmob_text::{harmless as printable, short as mean, shortened, wrapped};
+use flashmob_server::status::volumes::Rebuild;
+use flashmob_text::Bytes;
+pub use flashmob_text::{harmless as printable, short as mean, shortened, wrapped};
 
 /// A count: `9999`, `12.3k`, `1.23M`.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     flashmob_text::short(n as f64)
 }
 
 /// Bytes: `512`, `64Ki`, `1.5Gi`.
-pub(crate) fn bytes(n: u64) -> String {
+pub fn bytes(n: u64) -> String {
     flashmob_text::Bytes(n).to_string().replace([' ', 'B'], "")
 }
 
 /// A time: `0`, `420us`, `1.25ms`, `12s`; `-` for NaN.
-pub(crate) fn seconds(x: f64) -> String {
+pub fn seconds(x: f64) -> String {
     match x {
         x if !x.is_finite() || x < 0.0 => "-".to_string(),
         x if x < 5e-8 => "0".to_string(),
@@ -22,7 +24,7 @@ pub(crate) fn seconds(x: f64) -> String {
 }
 
 /// A long time: `45 s`, `3 h 12 min`, `2 d 3 h`.
-pub(crate) fn uptime(x: f64) -> String {
+pub fn uptime(x: f64) -> String {
     // A cast saturates, and NaN becomes 0.
     let s = x as u64;
     match s {
@@ -31,6 +33,20 @@ pub(crate) fn uptime(x: f64) -> String {
         3600..86_400 => format!("{} h {} min", s / 3600, s % 3600 / 60),
         _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3600),
     }
+}
+
+/// What is left to be made current.
+#[must_use]
+pub fn left(rebuild: &Rebuild) -> Option<String> {
+    let Rebuild { behind_copies, left_bytes, .. } = *rebuild;
+    if behind_copies == 0 {
+        return None;
+    }
+    let speed = match (rebuild.bytes_per_second, rebuild.eta_seconds) {
+        (Some(rate), Some(eta)) => format!("{}/s, {} left", Bytes(rate as u64), uptime(eta)),
+        _ => "waiting for their nodes".to_string(),
+    };
+    Some(format!("{behind_copies} copies to be made current: {}, {speed}", Bytes(left_bytes)))
 }
 
 #[cfg(test)]

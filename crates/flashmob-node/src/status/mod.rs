@@ -7,7 +7,7 @@ mod page;
 mod paths;
 #[cfg(test)]
 mod tests;
-pub(crate) mod units;
+pub mod units;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use self::page::page;
-use crate::commands::admin_target::AdminArgs;
+use crate::admin_target::AdminArgs;
 use flashmob_server::net::fetch::{Target, fetch_status};
 use flashmob_server::status::report::{Report, SCHEMA};
 
@@ -39,7 +39,7 @@ pub struct StatusArgs {
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
     /// Repeat at this interval.
-    #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none)]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::time_or_none)]
     watch: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ fn print(
 ///
 /// # Errors
 /// It cannot be had, and why.
-pub(in crate::commands) fn report(target: &Target) -> anyhow::Result<Report> {
+pub fn report(target: &Target) -> anyhow::Result<Report> {
     read(&fetch_status(target)?).with_context(|| format!("cannot read the status of {target}"))
 }
 

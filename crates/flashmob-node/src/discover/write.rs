@@ -13,8 +13,8 @@ use anyhow::Context;
 use flashmob_core::layout::LayoutKind;
 
 use super::search::Search;
-use crate::commands::status::units::bytes;
-use crate::commands::whole_file;
+use crate::status::units::bytes;
+use crate::whole_file;
 use flashmob_server::config::Config;
 use flashmob_server::config::quantity::Size;
 use flashmob_server::discovery::Announcement;

@@ -46,10 +46,10 @@ pub struct NodeArgs {
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
     /// Size of the extent, such as 10GiB; required if the file does not exist.
-    #[arg(long, value_parser = super::size)]
+    #[arg(long, value_parser = crate::values::size)]
     size: Option<u64>,
     /// Address and port for gateways. One that others can reach requires keys (--enroll), or --insecure.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address, default_value = "127.0.0.1:7411")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::values::address, default_value = "127.0.0.1:7411")]
     listen: SocketAddr,
     /// Threads for reads and writes that the page cache cannot serve.
     #[arg(long, default_value_t = THREADS_DEFAULT, value_name = "N")]
@@ -65,19 +65,19 @@ pub struct NodeArgs {
     mapped: MappedArg,
     /// Order in which reads and writes go to the flash: sorted (ascending offsets, neighbours merged), or arrival (as P1's nodes did).
     #[arg(long, value_enum, default_value = "sorted")]
-    order: super::cluster_args::OrderArg,
+    order: crate::values::OrderArg,
     /// Do not access the data: reads return NO DATA, writes are DROPPED.
     #[arg(long)]
     no_io: bool,
     /// Add the delays of a modelled flash: a profile, as for 'bench disk --model'. Disables immediate replies from
     /// memory. The data is real, the timing is modelled.
-    #[arg(long, value_name = "PROFILE", conflicts_with = "no_io", value_parser = super::flash_profile)]
+    #[arg(long, value_name = "PROFILE", conflicts_with = "no_io", value_parser = crate::values::flash_profile)]
     model: Option<Profile>,
     /// Random seed for the modelled flash's service times.
     #[arg(long, default_value_t = 1, value_name = "N", requires = "model")]
     model_seed: u64,
     /// The modelled flash takes so many times as long.
-    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", requires = "model", value_parser = super::weak::factor)]
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", requires = "model", value_parser = crate::values::factor)]
     model_slower: f64,
     #[command(flatten)]
     memory: memory::MemoryArgs,
@@ -91,7 +91,7 @@ pub struct NodeArgs {
     #[arg(long, value_enum, default_value = "path")]
     buffers: BuffersArg,
     /// Address and port for /metrics (Prometheus) and /status (JSON). With keys, others use HTTPS and the token in DATA.admin.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::values::address)]
     admin: Option<SocketAddr>,
     /// A public name by which the admin port may be reached, such as node.example.org; may be repeated. Addresses, names
     /// without a dot and names in .local are always accepted.
@@ -143,6 +143,10 @@ enum MappedArg {
     Off,
 }
 
+/// Serves until a signal.
+///
+/// # Errors
+/// Wrong options, or the file or the ports cannot be opened.
 pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     let memory_bytes = args.memory.settle()?;
     let engine = match args.engine {
@@ -208,7 +212,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         device: args.care.options(),
     })?;
     let _admin = admin.map(|bound| serve_admin(bound, &args.admin_host, &server)).transpose()?;
-    super::on_signal(server.stopper())?;
+    crate::signals::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
     match server.extent().keys() {

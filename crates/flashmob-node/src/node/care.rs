@@ -18,7 +18,7 @@ pub(super) struct CareArgs {
     #[arg(long, value_name = "CELSIUS", default_value_t = 45.0, value_parser = celsius)]
     hot: f64,
     /// Warn when less space than this is free beside the data file [default: 256MiB, or 5 % of the file system if that is less].
-    #[arg(long, value_name = "SIZE", value_parser = super::super::size)]
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size)]
     free_space_min: Option<u64>,
 }
 

@@ -31,7 +31,7 @@ impl FindingArgs {
     /// Who is told of this node.
     pub fn joins(&self) -> anyhow::Result<Vec<Target>> {
         let targets = self.join.iter().cloned().map(Place::target).collect::<Result<_, _>>();
-        Ok(targets.map_err(|why| crate::commands::WrongValue(format!("--join: {why}")))?)
+        Ok(targets.map_err(|why| crate::WrongValue(format!("--join: {why}")))?)
     }
 
     /// The name that was given to this device.

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::advice::multicast_note;
 use super::listing::{NodeFound, words};
 use super::search::Search;
-use crate::commands::status::units::{bytes, printable};
+use crate::status::units::{bytes, printable};
 use flashmob_server::discovery::ExtentId;
 use flashmob_server::discovery::found::{Gone, News};
 

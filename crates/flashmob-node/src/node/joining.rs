@@ -36,7 +36,7 @@ impl JoiningArgs {
         let invite: Arc<dyn Fn() -> anyhow::Result<Invitation> + Send + Sync> = match (self.enroll, self.token_file) {
             (Some(place), _) => {
                 let target = place.target();
-                let target = target.map_err(|why| crate::commands::WrongValue(format!("--enroll: {why}")))?;
+                let target = target.map_err(|why| crate::WrongValue(format!("--enroll: {why}")))?;
                 let address = target.to_string();
                 Arc::new(move || Ok(Invitation { address: address.clone(), cluster: None, secret: ask()? }))
             }

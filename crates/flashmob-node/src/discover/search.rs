@@ -75,7 +75,7 @@ impl Search {
             }
         })?;
         let asked = end.clone();
-        crate::commands::each_signal(move || {
+        crate::signals::each_signal(move || {
             if asked.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }

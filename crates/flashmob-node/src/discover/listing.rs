@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::search::Search;
-use crate::commands::status::units::{bytes, count, printable, shortened};
+use crate::status::units::{bytes, count, printable, shortened};
 use flashmob_server::discovery::found::{Found, FoundNodes, Way};
 use flashmob_server::discovery::{Announcement, MeasuredOver};
 use flashmob_text::Side::{Left, Right};

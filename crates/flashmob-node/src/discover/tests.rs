@@ -5,7 +5,7 @@ use flashmob_core::units::Time;
 use qrcodegen::{QrCode, QrCodeEcc};
 
 use super::*;
-use crate::commands::qr;
+use crate::qr;
 use flashmob_server::config::{Config, NodeSource};
 use flashmob_server::discovery::found::FoundNodes;
 use flashmob_server::discovery::{Announcement, ExtentId, MeasuredOver, PlaceInVolume};
