@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-keys bench-fio bench-net bench-lab bench-air bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -55,7 +55,7 @@ help: ## this text
 demo: deps-demo build ## eight nodes, a gateway and a volume on this machine, measured and verified
 	@$(BINARY) demo
 
-build: ## the one binary, optimised
+build: ## the whole program, optimised
 	@$(CARGO) build --release --quiet --bin flashmob
 	@echo "built: $(BINARY)"
 
@@ -71,7 +71,7 @@ test-all: ## both of them, 10,000 more simulated clusters, and each fuzz target 
 test-fresh: ## make demo and make test in a minimal Debian with nothing but make and Rust (root; KEEP=1 keeps it)
 	@.ci/fresh
 
-cross: deps-cross ## for ARM, static and stripped: target/cross/flashmob-aarch64 and flashmob-armv7 (ROUTE=rustup|source|debian; docs/cross-building.md)
+cross: deps-cross ## for ARM, static and stripped: target/cross/flashmob-{aarch64,armv7}, and flashmob-node-* for nodes (PROGRAMS=flashmob-node: that alone; ROUTE=rustup|source|debian; docs/cross-building.md)
 	@packaging/cross/build
 
 test-arm: deps-test build ## on both ARM architectures under qemu-user: suites of core, node and gateway, end-to-end tests with ARM nodes, measurements
@@ -128,6 +128,9 @@ bench-instructions: ## instructions per request, compared with the accepted figu
 	@echo '== instructions per request'
 	@.ci/deps valgrind:valgrind
 	@for crate in core server; do $(CARGO) bench --quiet -p flashmob-$$crate --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)') || exit 1; done
+
+bench-arm: deps-cross build ## instructions per request of flashmob-node on ARM, by a plugin of qemu-user's, 2 minutes (first: make cross)
+	@bench/arm/run
 
 planted: ## how many seeds `make faults` needs to find each planted bug, over five ranges: a table, 10 minutes
 	@$(CARGO) run --profile planted --quiet -p flashmob-lab --features planted --bin planted
@@ -221,10 +224,10 @@ test-termux: deps-termux build ## both packages in a prefix like Termux's, and a
 	@for pair in $(TERMUX); do [ -f "$${pair#*=}" ] || { $(MAKE) cross; break; }; done
 	@TERMUX_BINARIES='$(TERMUX)' PUSH_BINARY='$(lastword $(TERMUX))' VERBOSE=1 LIMIT_S=600 tests/run termux push push-reproduce
 
-android-syscalls: deps-test build ## the system calls of the ARM binaries of 'make cross', under qemu-user, compared with what is known (ACCEPT=1 accepts them)
+android-syscalls: deps-test build ## the system calls of flashmob-node for ARM of 'make cross', under qemu-user, compared with what is known (ACCEPT=1 accepts them)
 	@ACCEPT=$(ACCEPT) tests/android/syscalls
 
-# The ARM binaries come from `make cross`; BINARIES=FOLDER takes flashmob-aarch64 and flashmob-armv7 from elsewhere.
+# flashmob-node comes from `make cross`; BINARIES=FOLDER takes flashmob-node-aarch64 and flashmob-node-armv7 from elsewhere.
 apk: deps-android ## the Android app for both ARM architectures, signed with a test key and checked (first: make cross)
 	@packaging/android/build
 
