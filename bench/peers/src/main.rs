@@ -6,6 +6,7 @@
 mod data;
 mod measure;
 mod native;
+mod pingpong;
 mod proc;
 mod process;
 mod redis;

@@ -14,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::native::{self, Done};
+use crate::pingpong;
 use crate::proc::{Rss, Usage, cpu_of_ended_children, segments_sent, usage};
 use crate::redis;
 use crate::rows::{Kind, Row, Shape};
@@ -166,6 +167,7 @@ impl Measurer {
                 let bytes_per_second = tools::iperf(port, time)?;
                 Ok(Sample { per_second: bytes_per_second / f64::from(1 << 20), bytes_per_second, ..Sample::default() })
             }
+            Kind::PingPong => Ok(done_sample(&pingpong::run(time)?, 4096, Duration::ZERO)),
             Kind::Beside { server, greedy } => self.beside(server, greedy, time, seed),
         }
     }

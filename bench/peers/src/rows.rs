@@ -118,6 +118,8 @@ pub enum Kind {
         block_bytes: u32,
     },
     Iperf,
+    /// The bytes of a read of 4 KiB through a bare relay.
+    PingPong,
     /// One outstanding read of 4 KiB, beside a client with so many if not 0.
     Beside {
         server: Server,
@@ -141,7 +143,7 @@ impl Row {
     /// The server that it asks.
     pub fn server(&self) -> Option<Server> {
         match self.kind {
-            Kind::Pread { .. } => None,
+            Kind::Pread { .. } | Kind::PingPong => None,
             Kind::Nbd { server, .. }
             | Kind::Fio { server, .. }
             | Kind::Native { server, .. }
@@ -308,6 +310,8 @@ pub fn all(against: bool) -> Vec<Row> {
     for server in TWO_HOPS {
         rows.nbd(Group::Latency, Path::TwoHops, server, single);
     }
+    let name = "ping-pong of the same bytes through a bare relay that polls";
+    rows.add(Group::Latency, Class::Anchor, Path::TwoHops, "ping-pong", name, Kind::PingPong);
 
     let writes = Shape { write: true, ..blocks4 };
     for server in

@@ -132,6 +132,15 @@ pub const TARGETS: &[Target] = &[
         at_least: 1.0,
         aim: 0.8,
     },
+    Target {
+        path: "latency, one outstanding 4 KiB read",
+        measure: "p50, two hops, against a ping-pong of the same bytes through a bare relay",
+        ours: "latency/flashmob-two",
+        others: &["latency/ping-pong"],
+        metric: Metric::P50,
+        at_least: 1.5,
+        aim: 1.2,
+    },
     rate(
         "writes, 4 KiB, page cache, two hops",
         "against the best relay",

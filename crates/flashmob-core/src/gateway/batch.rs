@@ -25,9 +25,6 @@ enum Which {
     Urgent,
 }
 
-/// Fewer bytes of writes are on their way so soon that a second frame would cost more.
-const SHARED_BYTES_MIN: u64 = 32 * KIB;
-
 impl Gateway {
     /// Sends batches from the queues on every link with room.
     pub(super) fn pump(&mut self, now: Time) {
@@ -123,7 +120,7 @@ impl Gateway {
 
     /// The links of a node that count as one: those that are ready, without those that are stuck while others are not. A connection that
     /// lost a packet several times may be silent for many seconds while its node works.
-    fn one_way(&self, now: Time, node: usize) -> impl Iterator<Item = (LinkId, &Link)> {
+    pub(super) fn one_way(&self, now: Time, node: usize) -> impl Iterator<Item = (LinkId, &Link)> {
         let links = self.nodes[node].links.clone().map(|at| (LinkId(at), &self.links[LinkId(at)]));
         let ready = links.filter(|(_, link)| link.state == State::Ready);
         let is_stuck = move |link: &Link| link.stuck_from().is_some_and(|at| now >= at);
@@ -135,7 +132,7 @@ impl Gateway {
         self.one_way(now, node).filter_map(|(_, link)| link.in_the_way().next_back()).max_by_key(|batch| batch.sent)
     }
 
-    fn links_are_one_way(&self, node: usize) -> bool {
+    pub(super) fn links_are_one_way(&self, node: usize) -> bool {
         let state = &self.nodes[node];
         are_links_one_way(&self.volumes[state.volume].spec, state)
     }
@@ -154,70 +151,6 @@ impl Gateway {
         let links = self.links.of(state).iter();
         let holding = links.filter(|link| link.state == State::Ready && link.in_the_way().count() < window);
         holding.filter_map(|link| link.in_the_way().next_back()).map(|last| last.sent + state.way.hold_time()).min()
-    }
-
-    /// Whether a batch for this node is to be answered in one frame, as P1's slaves do, rather than as its pieces are done. In automatic
-    /// mode only where frames are expensive, and a batch with changes not beside a modest client, which would wait for others' pieces in it.
-    /// Beside a greedy one its reads have batches of their own.
-    fn wants_answers_together(&self, now: Time, node: usize, are_reads: bool) -> bool {
-        let state = &self.nodes[node];
-        if state.is_local {
-            return false;
-        }
-        match self.volumes[state.volume].spec.batch {
-            BatchMode::Fixed(_) => true,
-            BatchMode::Auto => state.way.has_dear_frames() && (are_reads || !self.clients.modest.is_there(now)),
-        }
-    }
-
-    /// How much a batch for this node may hold now. No pieces: nothing may be sent until answers come.
-    fn batch_limits(&self, now: Time, node: usize) -> BatchLimits {
-        let state = &self.nodes[node];
-        if !self.is_paced(now, node) {
-            return self.clients.modest.batch_limits(now, state.limits, &state.way);
-        }
-        let room = state.pace.room(self.queues[node].ready_len(), self.pieces_out(now, node));
-        BatchLimits { pieces: state.limits.pieces.min(room), ..state.limits }
-    }
-
-    /// Whether the pieces under way to a node are limited for a modest client: where frames are expensive. Elsewhere batches are kept small.
-    fn is_paced(&self, now: Time, node: usize) -> bool {
-        let state = &self.nodes[node];
-        !state.is_local && self.links_are_one_way(node) && self.clients.modest.divides_turns(now)
-    }
-
-    /// Pieces under way to a node and back: without urgent ones, which nothing waits for, and those that a stuck link has.
-    fn pieces_out(&self, now: Time, node: usize) -> usize {
-        self.one_way(now, node).flat_map(|(_, link)| link.in_the_way()).map(|batch| batch.left).sum()
-    }
-
-    /// Pieces were answered: when they were sent, how many, and how long the way there and back took.
-    pub(super) fn note_pace(&mut self, now: Time, node: usize, (sent, count): (Time, usize), way: Duration) {
-        if !self.is_paced(now, node) {
-            return self.nodes[node].pace.note_free(now, way);
-        }
-        let out = self.pieces_out(now, node).saturating_sub(count);
-        self.nodes[node].pace.note(now, (sent, count, out), way);
-    }
-
-    /// How many pieces a batch may have while nothing but changes waits, so that another is on its way while the node works: if their answers are held to
-    /// the end of their batch, one batch with all that there is would let the node wait for the way, and the way for the node. Answers of reads are
-    /// not held for so long.
-    fn share_of_writes(&self, now: Time, node: usize) -> usize {
-        let (queue, window) = (&self.queues[node], self.volumes[self.nodes[node].volume].spec.outstanding_batches);
-        let is_shared = window > 1
-            && self.links_are_one_way(node)
-            && self.wants_answers_together(now, node, false)
-            && queue.reads_len() == 0
-            && queue.begins_with_writes_of(SHARED_BYTES_MIN);
-        if !is_shared {
-            return usize::MAX;
-        }
-        let (ready, out) = (queue.ready_len(), self.one_way(now, node).flat_map(|(_, link)| &link.sent));
-        let out: usize = out.map(|batch| batch.left).sum();
-        let half = ((ready + out) / 2).max(1);
-        // Of an odd number none is left behind.
-        if out > 0 && ready == half + 1 { ready } else { half }
     }
 
     /// The condition of [`Bug::SilentNodeHoldsOthers`].

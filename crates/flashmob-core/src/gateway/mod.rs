@@ -21,6 +21,7 @@ mod config;
 mod copies;
 mod held;
 mod late;
+mod limits;
 mod link;
 mod local;
 mod lost;
