@@ -141,7 +141,7 @@ fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 
 # In one command from the root: with -p each would bring its own features of its dependencies, and rebuild them.
 programs: ## the binary, the fault simulator and what end-to-end tests run beside it, optimised
-	@$(CARGO) build --release --quiet --bin flashmob --bin faults --bin fairness --bin android-filter
+	@$(CARGO) build --release --quiet --bin flashmob --bin flashmob-node --bin faults --bin fairness --bin android-filter
 
 e2e: programs ## real clients, real processes, real faults: what is deterministic (tests/run NAME... for some)
 	@echo '== end to end'

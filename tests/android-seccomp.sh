@@ -13,6 +13,9 @@ FILTER=${FILTER:-$(dirname "$FLASHMOB")/android-filter}
 OPTIONS=()
 [[ $(ldd "$FLASHMOB" 2>/dev/null || true) != *libc.so.6* ]] || OPTIONS=(--c-library)
 PLAIN=$FLASHMOB
+# What the app has.
+NODE=${NODE:-$(dirname "$FLASHMOB")/flashmob-node}
+[ -x "$NODE" ] || fail "$NODE does not exist; run: make programs"
 
 # under RELEASE COMMAND...
 under() {
@@ -74,7 +77,7 @@ serves() {
 
 dd if=/dev/urandom of="$DIR/in.img" bs=1M count=12 status=none
 for release in 8 10 13 15; do
-    serves "$release" "$FILTER" "${OPTIONS[@]}" "$LISTS" "$release" "$PLAIN"
+    serves "$release" "$FILTER" "${OPTIONS[@]}" "$LISTS" "$release" "$NODE"
     forbidden=" $(cat "$DIR/forbidden-$release") "
     case $release in
         8 | 10) [[ $forbidden == *' statx '* ]] || fail "$release: statx was not answered: '$forbidden'" ;;

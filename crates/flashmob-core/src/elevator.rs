@@ -201,7 +201,7 @@ struct Flight {
 
 /// Offset, arrival and slot in `entries` as one number, for sorting.
 ///
-/// Arrivals are cut to 32 bits and wrap. That only affects the order of entries with equal offsets in one sweep, never that of
+/// Arrivals are cut to 32 bits and wrap. That only affects the order of entries with equal offsets in one sweep, and of urgent ones, never that of
 /// overlapping mutations, which are never in one sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);

@@ -104,9 +104,8 @@ impl Gateway {
         self.clients.get(id).is_some_and(|c| c.paused)
     }
 
-    /// Whether the loop divides its turns: a client with few requests outstanding (*modest*) is beside one with many. Between the parts of
-    /// a turn, each a link with bytes or a client that is not modest, modest clients are then read, processed and written to, with a call of
-    /// [`Gateway::turn_in_part`] each time. [`Gateway::handle_timeout`] is called when all links have been read, as always.
+    /// Whether the loop divides its turns: a client with few requests outstanding (*modest*) is beside one with many. Between the links
+    /// that have bytes, modest clients are then read, processed and written to, with a call of [`Gateway::turn_in_part`] each time. [`Gateway::handle_timeout`] is called when all links have been read, as always.
     #[must_use]
     pub fn divides_turns(&self, now: Time) -> bool {
         self.clients.modest.divides_turns(now)

@@ -9,6 +9,14 @@ use crate::units::{KIB, Time};
 /// Fewer bytes of writes are on their way so soon that a second frame would cost more.
 const SHARED_BYTES_MIN: u64 = 32 * KIB;
 
+/// Pieces that were answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    pub sent: Time,
+    pub count: usize,
+    pub is_urgent: bool,
+}
+
 impl Gateway {
     /// Whether a batch for this node is to be answered in one frame, as P1's slaves do, rather than as its pieces are done. In automatic
     /// mode only where frames are expensive, and a batch with changes not beside a modest client, which would wait for others' pieces in it.
@@ -45,13 +53,16 @@ impl Gateway {
         self.one_way(now, node).flat_map(|(_, link)| link.in_the_way()).map(|batch| batch.left).sum()
     }
 
-    /// Pieces were answered: when they were sent, how many, and how long the way there and back took.
-    pub(super) fn note_pace(&mut self, now: Time, node: usize, (sent, count): (Time, usize), way: Duration) {
+    /// Pieces of a batch that was sent then were answered, after a way there and back that took so long.
+    pub(super) fn note_pace(&mut self, now: Time, node: usize, batch: Answered, way: Duration) {
         if !self.is_paced(now, node) {
             return self.nodes[node].pace.note_free(now, way);
         }
-        let out = self.pieces_out(now, node).saturating_sub(count);
-        self.nodes[node].pace.note(now, (sent, count, out), way);
+        if batch.is_urgent {
+            return self.nodes[node].pace.note_urgent(now, way);
+        }
+        let out = self.pieces_out(now, node);
+        self.nodes[node].pace.note(now, (batch.sent, batch.count, out), way);
     }
 
     /// How many pieces a batch may have while nothing but changes waits, so that another is on its way while the node works: if their answers are held to
@@ -67,8 +78,7 @@ impl Gateway {
         if !is_shared {
             return usize::MAX;
         }
-        let (ready, out) = (queue.ready_len(), self.one_way(now, node).flat_map(|(_, link)| &link.sent));
-        let out: usize = out.map(|batch| batch.left).sum();
+        let (ready, out) = (queue.ready_len(), self.pieces_out(now, node));
         let half = ((ready + out) / 2).max(1);
         // Of an odd number none is left behind.
         if out > 0 && ready == half + 1 { ready } else { half }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Gateway;
+use super::limits::Answered;
 use super::state::LinkId;
 use crate::op::Op;
 use crate::stages::GatewayInterval;
@@ -108,7 +109,6 @@ impl Gateway {
         }
         let way = took.saturating_sub(Duration::from_micros(run.node_time_us.into()));
         self.nodes[node].way.note(now, way);
-        self.note_pace(now, node, (sent, count), way);
         let link = &mut self.links[id];
         let node_nanos = &mut link.counters.node_nanos;
         *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
@@ -117,14 +117,14 @@ impl Gateway {
         batch.left -= count;
         batch.reads_left -= reads;
         batch.pieces = pieces;
-        if batch.left == 0
-            && let Some(mut batch) = link.sent.remove(at)
-        {
+        let (is_urgent, is_over) = (batch.is_urgent, batch.left == 0);
+        if is_over && let Some(mut batch) = link.sent.remove(at) {
             self.batches.out -= 1;
             self.nodes[node].way.note_batch(took);
             batch.pieces.clear();
             self.batches.pool.push(batch.pieces);
         }
+        self.note_pace(now, node, Answered { sent, count, is_urgent }, way);
         result
     }
 }

@@ -9,7 +9,7 @@ use mio::Events;
 
 use super::server::GatewayServer;
 
-/// So long modest clients wait at most for links that others use.
+/// Links that others use are read for so long, and to the end of the last, before modest clients have their turn.
 const ATTEND_EVERY: Duration = Duration::from_micros(50);
 
 /// Which clients are read.

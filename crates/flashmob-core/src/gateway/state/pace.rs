@@ -14,7 +14,7 @@ const WINDOW_MIN: u32 = 2;
 /// The way may take so much longer than twice the shortest: with several nodes that have something to send, each of them waits for some
 /// transmissions of others.
 const SLACK: Duration = Duration::from_millis(20);
-/// The most by which the window shrinks at once.
+/// What is under way shrinks to no less than this part of it at once.
 const SHRINK_MAX: u32 = 8;
 
 /// How long the shortest way counts: much longer than for batches, as it does not show while much is under way.
@@ -47,6 +47,8 @@ impl Shortest {
 pub struct Pace {
     /// In sixteenths of a piece.
     window_16: u32,
+    /// What answers have added to it, in sixteenths of a sixteenth for each piece of the window, until it is one more.
+    grown: u32,
     /// Answers to what was sent before say nothing about the present window.
     cut: Time,
     shortest: Shortest,
@@ -54,12 +56,17 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { window_16: 16 * WINDOW_MAX, cut: Time::default(), shortest: Shortest::default() }
+        Pace { window_16: 16 * WINDOW_MAX, grown: 0, cut: Time::default(), shortest: Shortest::default() }
     }
 }
 
 impl Pace {
-    /// An answer came whose way took `way`, while nothing is limited.
+    /// An urgent answer came, whose way took `way`: it is no part of the window.
+    pub fn note_urgent(&mut self, now: Time, way: Duration) {
+        self.shortest.note(now, way, SHORTEST_FOR);
+    }
+
+    /// An answer came while nothing is limited.
     pub fn note_free(&mut self, now: Time, way: Duration) {
         self.shortest.note(now, way, SHORTEST_FOR);
         self.window_16 = 16 * WINDOW_MAX;
@@ -73,10 +80,13 @@ impl Pace {
         if way <= target {
             // One piece more for each window that is answered in time, if it is used.
             if 16 * (count + out) >= self.window_16 / 2 {
-                self.window_16 = (self.window_16 + 16 * 16 * count / self.window_16).min(16 * WINDOW_MAX);
+                self.grown += 16 * 16 * count;
+                let more = self.grown / self.window_16;
+                self.grown -= more * self.window_16;
+                self.window_16 = (self.window_16 + more).min(16 * WINDOW_MAX);
             }
         } else if sent >= self.cut {
-            self.cut = now;
+            (self.cut, self.grown) = (now, 0);
             let window_16 = self.window_16.min(16 * (out + count));
             let fits = u128::from(window_16) * target.as_nanos() / way.as_nanos();
             self.window_16 = (fits as u32).max(window_16 / SHRINK_MAX).max(16 * WINDOW_MIN);
@@ -173,5 +183,18 @@ mod tests {
         assert_eq!(pace.window(), 2);
         (0..40).for_each(|n| pace.note(at(121_000 + n), (at(120_999), 1, 8), congested));
         assert!(pace.window() > 2, "the way has become longer");
+    }
+
+    #[test]
+    fn a_large_window_grows_by_answers_that_come_one_by_one() {
+        let mut pace = pace();
+        pace.note(at(1), (at(0), 16, 112), GOOD * 2);
+        assert_eq!(pace.window(), 64);
+        (0..64).for_each(|_| pace.note(at(2), (at(1), 1, 63), GOOD));
+        assert_eq!(pace.window(), 64, "a little less than one more");
+        (0..2).for_each(|_| pace.note(at(2), (at(1), 1, 63), GOOD));
+        assert_eq!(pace.window(), 65);
+        pace.note_urgent(at(3), GOOD * 99);
+        assert_eq!(pace.window(), 65, "urgent ones say nothing about it");
     }
 }

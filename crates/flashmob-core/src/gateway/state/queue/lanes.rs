@@ -179,7 +179,8 @@ impl Lanes {
     pub fn take_urgent(&mut self, limits: BatchLimits, batch: &mut Vec<Piece>) {
         let unlimited = BatchLimits { pieces: usize::MAX, bytes: u64::MAX };
         let mut room = Room::new(limits, unlimited);
-        for at in (0..self.lanes.len()).rev() {
+        let mut at = 0;
+        while at < self.lanes.len() {
             let pieces = &mut self.lanes[at].pieces;
             while let Some(piece) = pieces.front().filter(|piece| is_urgent(piece) && !room.is_full_for(piece)) {
                 room.take(piece);
@@ -189,6 +190,8 @@ impl Lanes {
             if pieces.is_empty() && self.lanes.len() > 1 {
                 self.remove(at);
                 self.next -= usize::from(at < self.next);
+            } else {
+                at += 1;
             }
         }
         if self.next >= self.lanes.len() {
