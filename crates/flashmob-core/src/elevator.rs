@@ -183,8 +183,14 @@ struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
+    #[inline]
+    fn is_urgent(&self) -> bool {
+        self.entry.op.is_urgent(self.entry.flags)
+    }
+
+    #[inline]
     fn key(&self, slot: u32, order: IssueOrder) -> Key {
-        let is_unplaced = self.entry.op == Op::Flush || self.entry.op.is_urgent(self.entry.flags);
+        let is_unplaced = self.entry.op == Op::Flush || self.is_urgent();
         let is_placed = !is_unplaced && order == IssueOrder::Sorted;
         let place_bytes = if is_placed { self.entry.offset_bytes } else { 0 };
         Key::new(place_bytes, self.arrival, slot)
@@ -275,23 +281,23 @@ impl<T> Elevator<T> {
             return;
         }
         let (node, ready) = self.order.admit(entry.op, self.config.range(&entry), arrival, slot);
-        self.entries.insert(Waiting { entry, arrival, ready, node });
+        let waiting = Waiting { entry, arrival, ready, node };
         if ready {
-            self.line_up(slot);
+            let key = waiting.key(slot, self.config.order);
+            if waiting.is_urgent() {
+                self.line_up(key);
+            } else {
+                self.gathered.push(key);
+            }
         }
+        self.entries.insert(waiting);
     }
 
-    /// An entry has become ready.
-    #[inline]
-    fn line_up(&mut self, slot: u32) {
-        let waiting = &self.entries[slot as usize];
-        let key = waiting.key(slot, self.config.order);
-        if waiting.entry.op.is_urgent(waiting.entry.flags) {
-            let at = self.urgent.partition_point(|&earlier| earlier < key);
-            self.urgent.insert(at, key);
-        } else {
-            self.gathered.push(key);
-        }
+    /// An urgent entry has become ready.
+    #[cold]
+    fn line_up(&mut self, key: Key) {
+        let at = self.urgent.partition_point(|&earlier| earlier < key);
+        self.urgent.insert(at, key);
     }
 
     /// The next operation for the store, with its entries in `parts` (cleared first) by ascending offset. `None` if nothing can start
@@ -387,12 +393,18 @@ impl<T> Elevator<T> {
             next = self.order.linked(node);
             self.order.finish(node, &mut self.ready);
         }
-        let mut ready = std::mem::take(&mut self.ready);
-        for slot in ready.drain(..) {
-            self.entries[slot as usize].ready = true;
-            self.line_up(slot);
+        for at in 0..self.ready.len() {
+            let slot = self.ready[at];
+            let waiting = &mut self.entries[slot as usize];
+            waiting.ready = true;
+            let key = waiting.key(slot, self.config.order);
+            if waiting.is_urgent() {
+                self.line_up(key);
+            } else {
+                self.gathered.push(key);
+            }
         }
-        self.ready = ready;
+        self.ready.clear();
         true
     }
 

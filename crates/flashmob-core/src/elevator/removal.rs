@@ -79,7 +79,12 @@ impl<T> Elevator<T> {
         }
         (waiting.node, waiting.ready) = self.order.admit(op, range, waiting.arrival, slot as u32);
         if waiting.ready {
-            self.line_up(slot as u32);
+            let key = waiting.key(slot as u32, self.config.order);
+            if waiting.is_urgent() {
+                self.line_up(key);
+            } else {
+                self.gathered.push(key);
+            }
         }
     }
 }

@@ -44,8 +44,7 @@ impl Gateway {
 
     /// Whether the pieces under way to a node are limited for a modest client: where frames are expensive. Elsewhere batches are kept small.
     fn is_paced(&self, now: Time, node: usize) -> bool {
-        let state = &self.nodes[node];
-        !state.is_local && self.links_are_one_way(node) && self.clients.modest.divides_turns(now)
+        self.clients.modest.divides_turns(now) && !self.nodes[node].is_local && self.links_are_one_way(node)
     }
 
     /// Pieces under way to a node and back: without urgent ones, which nothing waits for, and those that a stuck link has.
