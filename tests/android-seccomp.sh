@@ -97,12 +97,12 @@ done
 refused 'io_uring is not tried by a node' 'Android forbids io_uring; use --engine threads' \
     "$DIR/node-8" node --data "$DIR/u.img" --size 1MiB --engine io_uring --listen 127.0.0.1:0
 refused 'nor by bench disk' 'Android forbids io_uring; use --engine pread' \
-    "$DIR/node-8" bench disk "$DIR/u.dat" --size 8MiB --time 0.1 --engine io_uring
+    env ANDROID_ROOT=/system "$FILTER" "${OPTIONS[@]}" "$LISTS" 8 "$PLAIN" bench disk "$DIR/u.dat" --size 8MiB --time 0.1 --engine io_uring
 
 # One process: the system counts an app's children, and ends those that are too many.
 traced_here() { strace -qq -o /dev/null true 2>/dev/null; }
 traced_here || { echo '    not run: that a node has no child cannot be shown, for strace may not trace here' >&2; exit $NOT_RUN; }
-start alone env ANDROID_ROOT=/system strace -D -f -qq -e trace=process,io_uring_setup -o "$DIR/strace.out" "$PLAIN" node --data "$DIR/alone.img" --size 12MiB --listen 127.0.0.1:0
+start alone env ANDROID_ROOT=/system strace -D -f -qq -e trace=process,io_uring_setup -o "$DIR/strace.out" "$NODE" node --data "$DIR/alone.img" --size 12MiB --listen 127.0.0.1:0
 started alone 'listening on 127\.0\.0\.1:[0-9]+'
 NODES=(alone)
 rm -f "$DIR/gateway.toml.extents"
