@@ -22,7 +22,7 @@ pub fn pattern(offset_bytes: u64) -> u8 {
 #[derive(Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
-    /// Every how manyth read that must not block misses: 0 none, 1 all.
+    /// Every how manyth read that must not block misses, and write goes to the store: 0 none, 1 all.
     pub miss_every: usize,
     tries: usize,
     now: Time,
@@ -86,6 +86,19 @@ impl Host for Memory {
         into.copy_from_slice(range);
         self.tries += 1;
         if self.miss_every > 0 && self.tries.is_multiple_of(self.miss_every) { TryRead::Miss } else { TryRead::Hit }
+    }
+
+    fn try_writes<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
+        let mut count = 0;
+        for (offset_bytes, bytes) in writes {
+            self.tries += 1;
+            if !self.has_fast_reads || self.miss_every > 0 && self.tries.is_multiple_of(self.miss_every) {
+                break;
+            }
+            self.range(offset_bytes, bytes.len()).copy_from_slice(bytes);
+            count += 1;
+        }
+        count
     }
 
     fn charge(&self) -> Option<Charge> {

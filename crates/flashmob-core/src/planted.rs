@@ -48,6 +48,8 @@ listed! {
         FailedSyncLaundered => "failed-sync-laundered",
         /// A node's progress with a flush does not count.
         SlowFlushEvicts => "slow-flush-evicts",
+        /// Writes count as done at once when the first of their batch is.
+        AnsweredUnwritten => "answered-unwritten",
         // Of volumes with copies.
         /// A change is acknowledged when the first copy has it.
         AckAfterFirstCopy => "ack-after-first-copy",

@@ -38,8 +38,8 @@ impl Followed {
         }
     }
 
-    /// It was read without waiting.
-    pub fn read_at_once(&mut self, started: Time, finished: Time, offset_bytes: u64, len_bytes: u32) {
+    /// It was read or written without waiting.
+    pub fn served_at_once(&mut self, started: Time, finished: Time, offset_bytes: u64, len_bytes: u32) {
         self.way = Way::AtOnce;
         (self.scheduled, self.started, self.finished) = (started, started, finished);
         (self.op_offset_bytes, self.op_bytes) = (offset_bytes, len_bytes);

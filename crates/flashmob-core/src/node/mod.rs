@@ -1,6 +1,6 @@
 //! A node: serves one extent to the gateways that are linked to it.
 //!
-//! The path of a batch: it is decoded in [`Node::process`]; reads are first tried without blocking (`serve.rs`), the rest waits in the
+//! The path of a batch: it is decoded in [`Node::process`]; reads and writes are first tried at once (`at_once.rs`), the rest waits in the
 //! [elevator](crate::elevator) and goes to the store as [`StoreOp`]s in ascending order; answers gather (`reply.rs`) and leave in one
 //! frame per turn.
 //!
@@ -11,6 +11,7 @@
 //! Invariants: every piece of a connected link is answered exactly once; nothing of a link that a welcome has fenced is executed
 //! afterwards but the end of a slow flush, and nothing of a link below the epoch that the extent remembers; memory stays within the budget however peers behave.
 
+mod at_once;
 mod charge;
 mod failed_syncs;
 mod followed;
@@ -120,7 +121,7 @@ pub enum TryRead {
     Failed(Failure),
 }
 
-/// What a node needs from its surroundings; each call returns at once.
+/// What a node needs from its surroundings; each call returns at once, [`Host::try_writes`] as a rule.
 pub trait Host {
     /// Reads without blocking, if possible.
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead;
@@ -134,6 +135,11 @@ pub trait Host {
     /// Accepts the volume of the hello and stores that durably, with the hello's charge, or refuses it. Called only with a charge that
     /// [`check_charge`] accepts. The mirror that was kept for one of an earlier [generation](Charge::generation) is dropped before, durably.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
+    /// Writes what is not likely to block: where each write begins, and its bytes. Returns how many of them are written, from the first on;
+    /// the rest is passed to the store.
+    fn try_writes<'a>(&mut self, _writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
+        0
+    }
     /// Whether [`Host::try_read`] can ever hit; otherwise it is not called.
     fn has_fast_reads(&self) -> bool;
     /// The time now, for stage histograms and followed pieces.

@@ -1,22 +1,19 @@
-//! Serving a batch: fast reads at once, the rest through the elevator and the store.
+//! Serving a batch: what can be served at once is, the rest goes through the elevator and the store.
 
-use std::ops::Range;
-
+use super::at_once::Arrived;
 use super::followed::{FOLLOWED_COST_BYTES, Followed};
 use super::link::{LinkId, LinkState, NodeLink};
 use super::reply::Done;
 use super::together::held_bytes_max;
-use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
+use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp};
 use crate::elevator::{Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::stages::NodeInterval;
 use crate::units::{KIB, MIB, Time};
 use crate::wire::batch::{WirePiece, decode_sized_batch, is_together};
-use crate::wire::frame::{FrameKind, WireError, frame_bytes, seal_frame};
-use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
-use crate::wire::trace::{Way, followed as wire_followed, is_followed};
-use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::wire::frame::WireError;
+use crate::wire::trace::{followed as wire_followed, is_followed};
 
 /// Most bytes of buffers in the store at once; further operations wait in the elevator.
 const STORE_BYTES_MAX: u64 = 8 * MIB;
@@ -26,8 +23,6 @@ const STORE_LOAD_FULL: usize = 16;
 pub const LIGHT_BYTES_MAX: u32 = 64 * KIB as u32;
 /// Most bytes of framing and of answers without data that a link queues.
 const UNREAD_BYTES_MAX: u64 = MIB;
-/// How many reads ahead memory is prefetched.
-const PREFETCH_AHEAD: usize = 8;
 /// The minimum share of the budget for a link, in bytes: one full batch each way.
 const LINK_SHARE_BYTES_MIN: u64 = 2 * MIB + (1 << 19);
 
@@ -102,9 +97,8 @@ impl Node {
         self.counters.pieces += pieces.len() as u64;
         self.counters.write_bytes += payload.len() as u64;
         self.counters.read_bytes += reply_bytes;
-        let fast = self.fast_prefix(&pieces, host);
-        let missed = self.read_fast(now, id, seq, &pieces[..fast], &mut followed, host);
-        self.fast_missed = missed;
+        let arrived = Arrived { now, link: id, seq, pieces: &pieces, payload };
+        let fast = self.serve_at_once(arrived, &mut followed, host);
         let left = self.fast_missed.len() + pieces.len() - fast;
         if left == 0 {
             self.release(id, pieces.len(), reserved_bytes);
@@ -176,83 +170,6 @@ impl Node {
             link.pieces_in_hand -= pieces;
             link.reserved_bytes -= bytes;
         }
-    }
-
-    /// How many pieces at the front may be tried without blocking: reads that overlap no waiting change.
-    fn fast_prefix(&self, pieces: &[WirePiece], host: &mut impl Host) -> usize {
-        if !host.has_fast_reads() {
-            return 0;
-        }
-        let reads = pieces.iter().take_while(|p| p.op == Op::Read);
-        reads.take_while(|p| !self.elevator.overlaps_mutation(p.offset_bytes, p.len_bytes)).count()
-    }
-
-    /// Tries reads without blocking, straight into one frame in the link's queue. Returns the indices of those that missed; all others
-    /// are answered.
-    fn read_fast(
-        &mut self,
-        now: Time,
-        id: LinkId,
-        seq: u32,
-        pieces: &[WirePiece],
-        followed: &mut Vec<Followed>,
-        host: &mut impl Host,
-    ) -> Vec<u16> {
-        let mut missed = std::mem::take(&mut self.fast_missed);
-        missed.clear();
-        let Some(link) = self.links.get_mut(id.0) else { return missed };
-        if pieces.is_empty() {
-            return missed;
-        }
-        let size = self.config.size_bytes;
-        let payload_bytes: usize = pieces.iter().map(|p| p.len_bytes as usize).sum();
-        let (encoder, hits) = (&mut self.encoder, &mut self.fast_hits);
-        hits.clear();
-        let started = host.now();
-        let mut read = started;
-        let meta_bytes_max = RUNS_HEADER_BYTES + RUN_BYTES + pieces.len().div_ceil(8);
-        link.out.append_with(frame_bytes(meta_bytes_max, payload_bytes), |room| {
-            let mut end = HEADER_BYTES + RUNS_HEADER_BYTES + RUN_BYTES;
-            pieces.iter().take(PREFETCH_AHEAD).for_each(|piece| host.prefetch(piece.offset_bytes));
-            let mut read_some = |range: Range<usize>, host: &mut _| {
-                end = try_pieces(pieces, range, size, (room, end), host, (hits, &mut missed));
-                (end, hits.len())
-            };
-            // Followed pieces are read one by one, between two readings of the clock, the others in one go.
-            let mut from = 0;
-            for followed in followed.iter_mut().filter(|followed| usize::from(followed.index) < pieces.len()) {
-                let at = usize::from(followed.index);
-                let (_, before) = read_some(from..at, host);
-                let begun = host.now();
-                let (_, after) = read_some(at..at + 1, host);
-                if after > before {
-                    followed.read_at_once(begun, host.now(), pieces[at].offset_bytes, pieces[at].len_bytes);
-                }
-                from = at + 1;
-            }
-            let (end, _) = read_some(from..pieces.len(), host);
-            read = host.now();
-            let node_time_us = (read.nanos_since(now) / 1000).min(u64::from(u32::MAX)) as u32;
-            seal_fast(room, end, seq, hits, encoder, node_time_us)
-        });
-        let count = hits.len() as u64;
-        let bytes: u64 = hits.iter().map(|&i| u64::from(pieces[usize::from(i)].len_bytes)).sum();
-        link.unwritten_reply_bytes += bytes;
-        let finished = host.now();
-        if !followed.is_empty() {
-            let told: Vec<(u32, Followed)> =
-                followed.extract_if(.., |f| f.way == Way::AtOnce).map(|followed| (seq, followed)).collect();
-            link.tell_times(&told, finished, self.clock_start_ns);
-        }
-        self.stages.record_n(NodeInterval::Scheduled, started.nanos_since(now), count);
-        // They are read one after the other: the mean stands for all.
-        let each = read.nanos_since(started) / (pieces.len() as u64);
-        self.stages.record_n(NodeInterval::FlashStart, each * (count.max(1) - 1) / 2, count);
-        self.stages.record_n(NodeInterval::FlashDone, each, count);
-        self.stages.record_n(NodeInterval::Replied, finished.nanos_since(read), count);
-        self.stages.record_n(NodeInterval::Total, finished.nanos_since(now), count);
-        self.counters.fast_reads += count;
-        missed
     }
 
     /// Adds the missed reads of a batch, and all pieces behind the fast ones, to the elevator.
@@ -436,39 +353,6 @@ impl Batch {
     }
 }
 
-/// Tries pieces without blocking, one after the other into `room` from `end` on. Returns where the last hit ends.
-#[inline]
-fn try_pieces(
-    pieces: &[WirePiece],
-    range: Range<usize>,
-    size_bytes: u64,
-    (room, mut end): (&mut [u8], usize),
-    host: &mut impl Host,
-    (hits, missed): (&mut Vec<u16>, &mut Vec<u16>),
-) -> usize {
-    for index in range {
-        let piece = &pieces[index];
-        if let Some(later) = pieces.get(index + PREFETCH_AHEAD) {
-            host.prefetch(later.offset_bytes);
-        }
-        let next = end + piece.len_bytes as usize;
-        let result = if piece.offset_bytes + u64::from(piece.len_bytes) > size_bytes {
-            TryRead::Failed(Failure::Invalid)
-        } else {
-            host.try_read(piece.offset_bytes, &mut room[end..next])
-        };
-        match result {
-            TryRead::Hit => {
-                hits.push(index as u16);
-                end = next;
-            }
-            // Failures are rare: the store will repeat the read and report them.
-            TryRead::Miss | TryRead::Failed(_) => missed.push(index as u16),
-        }
-    }
-    end
-}
-
 /// Where each piece's bytes begin in the payload; empty if no piece has any.
 fn payload_starts(pieces: &[WirePiece]) -> Vec<u32> {
     if pieces.iter().all(|p| p.payload_bytes() == 0) {
@@ -483,31 +367,4 @@ fn payload_starts(pieces: &[WirePiece]) -> Vec<u32> {
             start
         })
         .collect()
-}
-
-/// Finishes a frame of fast reads in `room`, which has room for the header and one run, then the bytes of the hits up to `end`.
-/// Returns the frame's length; 0 without hits.
-fn seal_fast(
-    room: &mut [u8],
-    end: usize,
-    seq: u32,
-    hits: &[u16],
-    encoder: &mut RepliesEncoder,
-    node_time_us: u32,
-) -> usize {
-    if hits.is_empty() {
-        return 0;
-    }
-    encoder.clear();
-    encoder.push(seq, hits, Ok(()), node_time_us);
-    let meta = encoder.finish();
-    let payload_at = HEADER_BYTES + RUNS_HEADER_BYTES + RUN_BYTES;
-    debug_assert!(end - payload_at <= PAYLOAD_BYTES_MAX);
-    let shift = HEADER_BYTES + meta.len() - payload_at;
-    if shift > 0 {
-        room.copy_within(payload_at..end, payload_at + shift);
-    }
-    room[HEADER_BYTES..HEADER_BYTES + meta.len()].copy_from_slice(meta);
-    seal_frame(&mut room[..end + shift], FrameKind::Replies, meta.len());
-    end + shift
 }

@@ -10,6 +10,7 @@ counters! {
         batches: "Batches received",
         pieces: "Pieces received",
         fast_reads: "Reads served from the page cache without blocking",
+        fast_writes: "Writes into the page cache by the loop itself, without a thread",
         store_ops as "store_operations": "Operations submitted to the store, after merging",
         read_bytes: "Bytes requested by reads",
         write_bytes as "written_bytes": "Bytes written",

@@ -26,3 +26,4 @@ mod slow_flush;
 mod testing;
 mod told;
 mod wire_document;
+mod writes_at_once;

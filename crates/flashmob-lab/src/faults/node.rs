@@ -73,7 +73,7 @@ pub(super) struct NodeLoop {
 }
 
 struct NodeHost<'a> {
-    store: &'a Store,
+    store: &'a mut Store,
     rng: &'a mut SmallRng,
     now: Time,
     adopted: &'a mut Option<(String, u32)>,
@@ -85,6 +85,10 @@ struct NodeHost<'a> {
 impl Host for NodeHost<'_> {
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
         self.store.try_read(self.rng, offset_bytes, into)
+    }
+
+    fn try_writes<'w>(&mut self, writes: impl Iterator<Item = (u64, &'w [u8])>) -> usize {
+        self.store.try_writes(self.now, self.rng, writes)
     }
 
     fn charge(&self) -> Option<Charge> {
@@ -186,7 +190,7 @@ impl NodeLoop {
         let (adopted, charge, accepted) = (&mut self.adopted, &mut self.charge, &mut self.accepted);
         (
             self.core.as_mut(),
-            NodeHost { store: &self.store, rng, now, adopted, charge, accepted, mirror: &mut self.mirror },
+            NodeHost { store: &mut self.store, rng, now, adopted, charge, accepted, mirror: &mut self.mirror },
         )
     }
 
@@ -395,7 +399,7 @@ impl World {
                 again |= net.read(ctx, conn, 1, rx);
             }
             let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
-            let (store, mirror) = (&node.store, &mut node.mirror);
+            let (store, mirror) = (&mut node.store, &mut node.mirror);
             let host = &mut NodeHost { store, rng: &mut ctx.rng, now, adopted, charge, accepted, mirror };
             core.process(now, id, host);
         }
@@ -406,7 +410,7 @@ impl World {
             }
         }
         let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
-        let (store, mirror) = (&node.store, &mut node.mirror);
+        let (store, mirror) = (&mut node.store, &mut node.mirror);
         let host = &mut NodeHost { store, rng: &mut ctx.rng, now, adopted, charge, accepted, mirror };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {

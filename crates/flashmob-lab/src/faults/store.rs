@@ -272,6 +272,29 @@ impl Store {
         }
     }
 
+    /// Writes at once, until chance says that it would have to wait. Extents with checksums never do. Returns how many are written.
+    pub fn try_writes<'w>(
+        &mut self,
+        now: Time,
+        rng: &mut SmallRng,
+        writes: impl Iterator<Item = (u64, &'w [u8])>,
+    ) -> usize {
+        let (hit_rate, is_well) = (self.quality.hit_rate, now >= self.ill_until && now >= self.stalled_until);
+        if self.has_sums || !is_well || hit_rate == 0.0 {
+            return 0;
+        }
+        let mut written = 0;
+        for (offset_bytes, bytes) in writes {
+            let (flags, len_bytes) = (OpFlags::NONE, bytes.len() as u32);
+            let mut op = StoreOp { id: 0, op: Op::Write, flags, offset_bytes, len_bytes, data: bytes.to_vec() };
+            if !rng.random_bool(hit_rate) || !self.apply(rng, &mut op) {
+                break;
+            }
+            written += 1;
+        }
+        written
+    }
+
     /// Begins an operation. Returns what [`Store::finish`] needs, and when to call it.
     pub fn start(&mut self, now: Time, rng: &mut SmallRng, mut op: StoreOp) -> (usize, Time) {
         let fails = now < self.ill_until && rng.random_bool(self.quality.error_rate);

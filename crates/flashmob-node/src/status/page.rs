@@ -114,7 +114,10 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
                 count(n.mapped_reads)
             ),
         ),
-        ("writes", Bytes(n.counters.write_bytes).to_string()),
+        (
+            "writes",
+            format!("{} received; {} written at once", Bytes(n.counters.write_bytes), count(n.counters.fast_writes)),
+        ),
         ("store", format!("{} operations after merging, {} in progress", count(n.counters.store_ops), n.in_store)),
         ("elevator", format!("{} pieces queued", n.waiting)),
         ("failures", format!("{} pieces", count(n.counters.failures))),

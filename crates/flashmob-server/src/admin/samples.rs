@@ -236,6 +236,7 @@ pub fn node() -> Report {
                 batches: 1000,
                 pieces: 64_000,
                 fast_reads: 12_345,
+                fast_writes: 2_345,
                 store_ops: 40_000,
                 read_bytes: 256 * MIB,
                 write_bytes: 4096,

@@ -378,6 +378,11 @@ impl Links {
         }
     }
 
+    /// A turn of the loop has ended.
+    pub fn end_turn(&mut self) {
+        self.extents.iter_mut().for_each(Extent::end_turn);
+    }
+
     /// Moves bytes between the gateway and the nodes in this process, and lets those work. Returns whether anything moved.
     pub fn carry_local(&mut self, gateway: &mut Gateway, now: Time) -> bool {
         if self.extents.is_empty() {

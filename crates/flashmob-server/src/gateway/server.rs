@@ -386,6 +386,7 @@ impl GatewayServer {
                 break;
             }
         }
+        self.links.end_turn();
         self.write_dirty();
         self.do_actions();
         self.close_written();

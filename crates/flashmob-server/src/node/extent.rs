@@ -313,11 +313,16 @@ impl Extent {
             self.node.turn(now, &mut self.host);
             let ops = self.node.store_ops();
             if ops.is_empty() && !had_done {
-                return;
+                break;
             }
             // Operations that complete at once (no-I/O mode) are answered in the same turn.
             self.host.store.submit(ops);
         }
+    }
+
+    /// A turn of the loop has ended.
+    pub fn end_turn(&mut self) {
+        self.host.store.end_turn();
     }
 
     /// Reads without blocking, or says that it cannot.
@@ -380,6 +385,10 @@ impl Extent {
 impl Host for FileHost {
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
         self.store.try_read(offset_bytes, into)
+    }
+
+    fn try_writes<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
+        self.store.try_writes(writes)
     }
 
     fn prefetch(&mut self, offset_bytes: u64) {

@@ -234,6 +234,7 @@ impl NodeServer {
             }
             let now = self.clock.now();
             self.extent.turn(now);
+            self.extent.end_turn();
             self.tell_condition(now);
             self.write_all();
             self.handle_node_events();

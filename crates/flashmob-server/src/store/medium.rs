@@ -21,7 +21,7 @@
 //! operation takes, leads to them.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut, Seek, SeekFrom};
+use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -357,6 +357,17 @@ impl Medium {
         }
     }
 
+    /// Writes `len_bytes` into the page cache of an extent without checksums. To be repeated by operations if it fails.
+    pub fn write_cached(&self, offset_bytes: u64, len_bytes: u64, slices: &[IoSlice<'_>]) -> Result<(), Failure> {
+        if self.state.load(Ordering::Acquire) != 0 || !self.contains(offset_bytes, len_bytes) {
+            return Err(Failure::Io);
+        }
+        self.check_size()?;
+        let written = retry_on_intr(|| sys::write_joined(&self.opened.file, slices, offset_bytes)).unwrap_or(0) as u64;
+        self.note_written(offset_bytes, written);
+        if written == len_bytes { Ok(()) } else { Err(Failure::Io) }
+    }
+
     fn read(&self, offset_bytes: u64, buf: &mut [u8], bounce: &mut Bounce) -> Result<(), Failure> {
         if self.is_direct() {
             direct::read(offset_bytes, buf, self.align_bytes(), bounce, |at, blocks| self.read_exact(at, blocks))
@@ -543,8 +554,10 @@ impl Medium {
         if self.opened.is_device {
             return Ok(());
         }
-        let stat = rustix::fs::fstat(&self.opened.file).map_err(|e| self.failed("examine", e))?;
-        let seen_bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        // Not by fstat: whoever has seen the times of a file makes the next write change them again, and its inode (ext4, since Linux 6.13).
+        // The position of this open file is not used: all transfers have their own, and holes are looked for by the other.
+        let end = retry_on_intr(|| rustix::fs::seek(&self.opened.durable, rustix::fs::SeekFrom::End(0)));
+        let seen_bytes = end.map_err(|e| self.failed("examine", e))?;
         if seen_bytes < self.opened.size_bytes {
             self.damage(seen_bytes);
             return Err(Failure::Io);
@@ -554,8 +567,7 @@ impl Medium {
 
     /// To be called when a transfer inside the extent met the end of the file.
     pub fn ended_early(&self) -> Failure {
-        // The position of the open file is not used: all transfers have their own.
-        let seen_bytes = (&self.opened.file).seek(SeekFrom::End(0)).unwrap_or(0);
+        let seen_bytes = (&self.opened.durable).seek(SeekFrom::End(0)).unwrap_or(0);
         self.damage(seen_bytes);
         Failure::Io
     }

@@ -2,11 +2,12 @@
 //!
 //! A [`Store`] is one file or block device with the bare bytes of an extent; everything else about it is beside it, in an
 //! [`identity::Identity`]. The caller is an event loop that owns the store: it first tries the page cache
-//! ([`Store::try_read`]), submits the rest, and is woken when some of it is done. Only [`Store::open`] may block.
+//! ([`Store::try_read`], [`Store::try_writes`]), submits the rest, and is woken when some of it is done. Only [`Store::open`] may block,
+//! and [`Store::try_writes`] now and then.
 //!
 //! The parts: `open` opens, checks and locks; `medium` defines each operation and the effects of its errors; `threads` and
 //! `uring` are the two engines that carry operations out; `direct` widens to whole blocks for O_DIRECT; `mapped` answers
-//! small reads from a memory mapping; `completions` returns results; `modelled` delays answers as a modelled flash would; `sums` keeps
+//! small reads from a memory mapping; `at_once` says which writes the loop carries out itself; `completions` returns results; `modelled` delays answers as a modelled flash would; `sums` keeps
 //! checksums of an extent of a volume with copies; `writeback` has slow flushes make progress; `sync_record` remembers syncs that failed.
 //!
 //! The store does not order operations: overlapping ones in progress may happen in either order. The caller has to keep them
@@ -24,6 +25,7 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::digest::put_digest_of_zeros;
 use flashmob_core::wire::map::put_all_data;
 
+mod at_once;
 mod charge;
 mod completions;
 mod direct;
@@ -388,6 +390,22 @@ impl Store {
             }
             Running::Modelled(_) => TryRead::Miss,
             Running::OnFile(_) => self.medium.read_cached(offset_bytes, bufs),
+        }
+    }
+
+    /// A turn of the loop has ended: in the next one [`Store::try_writes`] has its full time again.
+    pub fn end_turn(&mut self) {
+        if let Running::OnFile(FileEngine::Threads(pool, _)) = &mut self.engine {
+            pool.end_turn();
+        }
+    }
+
+    /// Writes into the page cache, here in the calling thread, while that is not likely to block: where each write begins, and its bytes.
+    /// Returns how many are written, from the first on. See `at_once`.
+    pub fn try_writes<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
+        match &mut self.engine {
+            Running::OnFile(FileEngine::Threads(pool, _)) => pool.write_at_once(writes),
+            _ => 0,
         }
     }
 

@@ -5,11 +5,23 @@
 //! without. They must not be retried with waiting.
 
 use std::fs::File;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 #[cfg(not(target_os = "android"))]
 use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
+
+/// Of Linux; the libc of Android has no name for it.
+const RUSAGE_THREAD: libc::c_int = 1;
+
+/// What this thread has used since it started; `None` if the system does not tell.
+pub(super) fn usage_of_thread() -> Option<libc::rusage> {
+    // SAFETY: all-zero is a valid rusage, and the call writes nothing but it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::getrusage(RUSAGE_THREAD, &mut usage) == 0).then_some(usage)
+    }
+}
 
 /// Reads what the page cache has at `offset_bytes`, without waiting for the device: `preadv2(2)` with
 /// RWF_NOWAIT. EAGAIN if it has nothing.
@@ -21,8 +33,20 @@ pub(super) fn read_cached(file: &File, bufs: &mut [IoSliceMut<'_>], offset_bytes
 /// Writes `data` at `offset_bytes` and waits until it is on the flash: `pwritev2(2)` with RWF_DSYNC.
 #[cfg(not(target_os = "android"))]
 pub(super) fn write_durable(file: &File, data: &[u8], offset_bytes: u64) -> Result<usize, Errno> {
-    let slices = [std::io::IoSlice::new(data)];
+    let slices = [IoSlice::new(data)];
     rustix::io::pwritev2(file, &slices, offset_bytes, rustix::io::ReadWriteFlags::DSYNC)
+}
+
+/// Writes `slices`, one behind the other, at `offset_bytes`: `pwritev(2)`.
+#[cfg(not(target_os = "android"))]
+pub(super) fn write_joined(file: &File, slices: &[IoSlice<'_>], offset_bytes: u64) -> Result<usize, Errno> {
+    rustix::io::pwritev(file, slices, offset_bytes)
+}
+
+/// Bionic has no `pwritev` before Android 7, so nothing may be linked against it.
+#[cfg(target_os = "android")]
+pub(super) fn write_joined(file: &File, slices: &[IoSlice<'_>], offset_bytes: u64) -> Result<usize, Errno> {
+    slices.iter().try_fold(0, |done, slice| Ok(done + rustix::io::pwrite(file, slice, offset_bytes + done as u64)?))
 }
 
 /// Has the page cache of a range begin to be written back, and waits for it if `waits`: `sync_file_range(2)`. It says nothing about what is on

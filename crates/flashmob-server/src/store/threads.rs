@@ -6,9 +6,8 @@
 //!
 //! **Light operations** are plain writes into the page cache. One takes a few microseconds, less than waking a thread for it
 //! and the loop for its result. So one thread at a time does all of them, and returns the results together. More threads
-//! would not help: file systems admit one writer at a time to a file. The loop does not do them itself, because a write *can*
-//! block: for writeback of dirty pages, for a commit of the journal, for the rest of its page, 200 ms at a time on a slow
-//! eMMC. This cannot be found out first (ext4 has RWF_NOWAIT for reads only), and all links of the node would wait as well.
+//! would not help: file systems admit one writer at a time to a file. The loop does some of them itself, while that is
+//! unlikely to block: see [`super::at_once`].
 //!
 //! **Flushes** may take half a minute each, and wait for the same bytes. So one thread at a time does all that wait, by one sync, and the others
 //! go on. With a single thread nothing goes on beside a flush.
@@ -16,6 +15,7 @@
 //! **Writeback** ahead of flushes is a piece of work like an operation, one region at a time, behind what waits already.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -23,6 +23,7 @@ use std::thread::JoinHandle;
 use flashmob_core::node::LIGHT_BYTES_MAX;
 use flashmob_core::op::{Failure, Op};
 
+use super::at_once::{AtOnce, Ended, waits_of_thread};
 use super::completions::{Completions, lock};
 use super::direct::Bounce;
 use super::error::StoreError;
@@ -39,6 +40,8 @@ const PAGE_BYTES: u64 = 4096;
 const LIGHT_IN_A_ROW: usize = 64;
 /// A light operation that took this long has blocked; its results are returned without waiting for the next.
 const WAITED_NANOS: u64 = 1_000_000;
+/// Most neighbouring writes in one system call.
+const JOINED_MAX: usize = 16;
 /// Maximum number of results that are returned together.
 const RESULTS_MAX: usize = 64;
 
@@ -47,6 +50,7 @@ const RESULTS_MAX: usize = 64;
 pub(super) struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    at_once: AtOnce,
 }
 
 #[derive(Debug)]
@@ -92,6 +96,11 @@ impl State {
         } else {
             self.others.push_back(Work::Op(op));
         }
+    }
+
+    /// Whether there is nothing to do, and all `workers` sleep.
+    fn is_idle(&self, workers: usize) -> bool {
+        self.light.is_empty() && self.others.is_empty() && self.flushes.is_empty() && self.sleeping == workers
     }
 
     /// Has a worker sync for the flushes that wait, one at a time.
@@ -148,7 +157,9 @@ impl Pool {
             return Err(StoreError::Threads { given: threads, most: THREADS_MAX });
         }
         let shared = Shared { medium, completions, state: Mutex::default(), ready: Condvar::new() };
-        let mut pool = Pool { shared: Arc::new(shared), workers: Vec::with_capacity(threads) };
+        let at_once = AtOnce::new(rustix::param::page_size() as u64);
+        let (shared, workers) = (Arc::new(shared), Vec::with_capacity(threads));
+        let mut pool = Pool { shared, workers, at_once };
         for i in 0..threads {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("store-{i}")).stack_size(STACK_BYTES);
@@ -172,6 +183,52 @@ impl Pool {
         for _ in 0..calls {
             self.shared.ready.notify_one();
         }
+    }
+
+    /// A turn of the loop has ended.
+    pub fn end_turn(&mut self) {
+        self.at_once.end_turn();
+    }
+
+    /// Writes here, in the calling thread, what is not likely to block: see [`super::at_once`]. Returns how many of the writes are done.
+    pub fn write_at_once<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
+        let Shared { medium, completions, state, .. } = &*self.shared;
+        let suits = |(offset_bytes, bytes): &(u64, &[u8])| self.at_once.suits(*offset_bytes, bytes.len());
+        let mut writes = writes.peekable();
+        let begun_nanos = completions.now_nanos();
+        let may_begin = self.at_once.may_begin(begun_nanos) && !medium.is_direct() && !medium.is_summed();
+        if !may_begin || !writes.peek().is_some_and(suits) || !lock(state).is_idle(self.workers.len()) {
+            return 0;
+        }
+        let (waits, mut now_nanos, mut count) = (waits_of_thread(), begun_nanos, 0);
+        let mut has_failed = false;
+        let mut slices = [IoSlice::new(&[]); JOINED_MAX];
+        while let Some((offset_bytes, bytes)) = writes.next_if(suits) {
+            slices[0] = IoSlice::new(bytes);
+            let (mut joined, mut end_bytes) = (1, offset_bytes + bytes.len() as u64);
+            while joined < JOINED_MAX
+                && let Some((_, bytes)) = writes.next_if(|write| write.0 == end_bytes && suits(write))
+            {
+                slices[joined] = IoSlice::new(bytes);
+                end_bytes += bytes.len() as u64;
+                joined += 1;
+            }
+            has_failed = medium.write_cached(offset_bytes, end_bytes - offset_bytes, &slices[..joined]).is_err();
+            now_nanos = completions.now_nanos();
+            if has_failed {
+                break;
+            }
+            count += joined;
+            if !self.at_once.may_go_on(begun_nanos, now_nanos) {
+                break;
+            }
+        }
+        let was_blocked = waits.is_none() || waits_of_thread() != waits;
+        self.at_once.note(begun_nanos, now_nanos, Ended { was_blocked, has_failed });
+        if medium.is_writeback_due() {
+            self.shared.start_writeback();
+        }
+        count
     }
 
     /// Begins writeback ahead of flushes.

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use flashmob_core::units::MIB;
 use rustix::io::{Errno, retry_on_intr};
@@ -18,14 +18,14 @@ use super::sys;
 
 /// The unit in which dirty bytes are remembered, in bytes; more of an extent that would have too many of them.
 const REGION_BYTES: u64 = 4 * MIB;
-/// Most regions: their bits take 256 KiB.
-const REGIONS_MAX: u64 = 1 << 20;
+/// Most regions: what is remembered of them takes 1.1 MiB.
+const REGIONS_MAX: u64 = 1 << 18;
 /// A region is waited for in so many parts. A MiB is 256 pages: at 100 of them a second, as slow as cards get, that is less than a
 /// gateway's patience.
 const PARTS: u64 = 4;
 /// A flush of less than this is one fdatasync, in bytes.
 const IN_PARTS_FROM_BYTES: u64 = MIB;
-/// Writeback begins when so much was written since it last began, in bytes; at most this part of the device's memory.
+/// Writeback begins when so much may be dirty of which it has not begun, in bytes; at most this part of the device's memory.
 const AHEAD_BYTES: u64 = 64 * MIB;
 const AHEAD_PART: u64 = 8;
 
@@ -43,10 +43,13 @@ pub(super) struct Writeback {
     unsynced: Box<[AtomicU64]>,
     /// A bit for each region that was written to since its writeback last began.
     unstarted: Box<[AtomicU64]>,
-    /// Bytes written in all; how many these were when the last flush, and the last writeback ahead of one, began.
+    /// How many bytes that were, up to the size of a region: no more of it can be dirty, however often it was written.
+    unstarted_bytes: Box<[AtomicU32]>,
+    /// The sum. Below zero between two statements of a thread that begins a region and of one that writes to it.
+    unstarted_sum_bytes: AtomicI64,
+    /// Bytes written in all, and how many these were when the last flush began.
     written_bytes: AtomicU64,
     synced_bytes: AtomicU64,
-    started_bytes: AtomicU64,
     ahead_bytes: u64,
     ahead: AtomicU8,
     /// The kernel or the file system cannot write a part of a file.
@@ -67,16 +70,18 @@ impl Writeback {
     /// Of an extent of `size_bytes`, of which nothing was written yet. Progress is reported to `completions`.
     pub fn new(size_bytes: u64, ahead_bytes: u64, completions: Arc<Completions>) -> Writeback {
         let region_bytes = REGION_BYTES.max(size_bytes.div_ceil(REGIONS_MAX).next_multiple_of(REGION_BYTES));
-        let words = size_bytes.div_ceil(region_bytes).div_ceil(64);
+        let regions = size_bytes.div_ceil(region_bytes);
+        let words = regions.div_ceil(64);
         let bits = || (0..words).map(|_| AtomicU64::new(0)).collect();
         Writeback {
             size_bytes,
             region_bytes,
             unsynced: bits(),
             unstarted: bits(),
+            unstarted_bytes: (0..regions).map(|_| AtomicU32::new(0)).collect(),
+            unstarted_sum_bytes: AtomicI64::new(0),
             written_bytes: AtomicU64::new(0),
             synced_bytes: AtomicU64::new(0),
-            started_bytes: AtomicU64::new(0),
             ahead_bytes,
             ahead: AtomicU8::new(IDLE),
             is_missing: AtomicBool::new(false),
@@ -89,18 +94,43 @@ impl Writeback {
         if len_bytes == 0 || self.is_missing.load(Ordering::Relaxed) {
             return;
         }
-        for region in offset_bytes / self.region_bytes..=(offset_bytes + len_bytes - 1) / self.region_bytes {
+        let end_bytes = offset_bytes + len_bytes;
+        for region in offset_bytes / self.region_bytes..=(end_bytes - 1) / self.region_bytes {
+            let start_bytes = region * self.region_bytes;
+            let part_bytes = end_bytes.min(start_bytes + self.region_bytes) - offset_bytes.max(start_bytes);
+            // Before the bit, so that whoever takes that finds them.
+            self.note_unstarted(region, part_bytes);
             let (word, bit) = ((region / 64) as usize, 1 << (region % 64));
             for bits in [&self.unsynced, &self.unstarted] {
                 if let Some(word) = bits.get(word).filter(|word| word.load(Ordering::Relaxed) & bit == 0) {
-                    word.fetch_or(bit, Ordering::Relaxed);
+                    word.fetch_or(bit, Ordering::AcqRel);
                 }
             }
         }
-        let written = self.written_bytes.fetch_add(len_bytes, Ordering::Relaxed) + len_bytes;
-        if written.saturating_sub(self.started_bytes.load(Ordering::Relaxed)) >= self.ahead_bytes {
+        self.written_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        if self.unstarted_sum_bytes.load(Ordering::Relaxed) >= self.ahead_bytes as i64 {
             let _ = self.ahead.compare_exchange(IDLE, DUE, Ordering::Relaxed, Ordering::Relaxed);
         }
+    }
+
+    /// Counts bytes that were written to a region.
+    fn note_unstarted(&self, region: u64, len_bytes: u64) {
+        let Some(counted_bytes) = self.unstarted_bytes.get(region as usize) else { return };
+        let before_bytes = u64::from(counted_bytes.load(Ordering::Relaxed));
+        let most_bytes = self.region_bytes.min(u64::from(u32::MAX / 4));
+        // Two threads may count more than that at once, which is subtracted again when the region is begun.
+        let more_bytes = len_bytes.min(most_bytes.saturating_sub(before_bytes));
+        if more_bytes > 0 {
+            counted_bytes.fetch_add(more_bytes as u32, Ordering::AcqRel);
+            self.unstarted_sum_bytes.fetch_add(more_bytes as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// The writeback of a region has begun, or all of it is being synced.
+    fn note_started(&self, region: u64) {
+        let Some(counted_bytes) = self.unstarted_bytes.get(region as usize) else { return };
+        let begun_bytes = counted_bytes.swap(0, Ordering::AcqRel);
+        self.unstarted_sum_bytes.fetch_sub(i64::from(begun_bytes), Ordering::Relaxed);
     }
 
     /// Whether writeback ahead of flushes is to begin. True once: then [`Writeback::start_next`] is called until it says that all is begun.
@@ -110,7 +140,6 @@ impl Writeback {
         {
             return false;
         }
-        self.started_bytes.store(self.written_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         true
     }
 
@@ -120,6 +149,7 @@ impl Writeback {
             self.ahead.store(IDLE, Ordering::Relaxed);
             return Ok(false);
         };
+        self.note_started(region);
         let is_begun = self.write(file, self.range_of(region, 0, PARTS), false)?;
         if !is_begun {
             self.ahead.store(IDLE, Ordering::Relaxed);
@@ -133,6 +163,10 @@ impl Writeback {
         let written = self.written_bytes.load(Ordering::Relaxed);
         let dirty_bytes = written.saturating_sub(self.synced_bytes.swap(written, Ordering::Relaxed));
         let regions = take_all(&self.unsynced);
+        for &region in &regions {
+            clear(&self.unstarted, region);
+            self.note_started(region);
+        }
         if dirty_bytes < IN_PARTS_FROM_BYTES || self.is_missing.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -206,9 +240,16 @@ impl Writeback {
 fn take_first(bits: &[AtomicU64]) -> Option<u64> {
     bits.iter().zip(0u64..).find_map(|(word, at)| {
         let first = word.load(Ordering::Relaxed).trailing_zeros();
-        let is_taken = first < 64 && word.fetch_and(!(1 << first), Ordering::Relaxed) & 1 << first != 0;
+        let is_taken = first < 64 && word.fetch_and(!(1 << first), Ordering::AcqRel) & 1 << first != 0;
         is_taken.then_some(at * 64 + u64::from(first))
     })
+}
+
+/// Takes one bit out of a set.
+fn clear(bits: &[AtomicU64], bit: u64) {
+    if let Some(word) = bits.get((bit / 64) as usize) {
+        word.fetch_and(!(1 << (bit % 64)), Ordering::AcqRel);
+    }
 }
 
 /// Takes all bits out of a set, in order.
@@ -218,7 +259,7 @@ fn take_all(bits: &[AtomicU64]) -> Vec<u64> {
         if word.load(Ordering::Relaxed) == 0 {
             continue;
         }
-        let found = word.swap(0, Ordering::Relaxed);
+        let found = word.swap(0, Ordering::AcqRel);
         taken.extend((0..64).filter(|bit| found >> bit & 1 != 0).map(|bit| at * 64 + bit));
     }
     taken

@@ -32,13 +32,26 @@ pub struct FakeHost {
     pub accepted: Vec<(u64, u64)>,
     /// It cannot remember another.
     pub is_full: bool,
+    /// How many writes it takes without waiting.
+    pub takes_writes: usize,
+    /// Those that it took: where they begin, and their bytes.
+    pub written: Vec<(u64, Vec<u8>)>,
 }
 
 impl FakeHost {
     /// A host at a time that stands still.
     #[must_use]
     pub fn new(now: Time, reads: Reads) -> FakeHost {
-        FakeHost { now, tick: Duration::ZERO, reads, charge: None, accepted: Vec::new(), is_full: false }
+        FakeHost {
+            now,
+            tick: Duration::ZERO,
+            reads,
+            charge: None,
+            accepted: Vec::new(),
+            is_full: false,
+            takes_writes: 0,
+            written: Vec::new(),
+        }
     }
 }
 
@@ -49,6 +62,14 @@ impl Host for FakeHost {
         }
         into.fill(offset_bytes as u8);
         TryRead::Hit
+    }
+
+    fn try_writes<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
+        let before = self.written.len();
+        self.written.extend(writes.take(self.takes_writes).map(|(offset_bytes, bytes)| (offset_bytes, bytes.to_vec())));
+        let count = self.written.len() - before;
+        self.takes_writes -= count;
+        count
     }
 
     fn charge(&self) -> Option<Charge> {

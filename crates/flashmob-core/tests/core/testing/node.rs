@@ -26,6 +26,10 @@ pub struct NodeBed {
     pub accepted: Vec<(u64, u64)>,
     /// It cannot remember another.
     pub is_full: bool,
+    /// How many writes are taken without waiting.
+    pub takes_writes: usize,
+    /// Those that were: where they begin, and their bytes.
+    pub written: Vec<(u64, Vec<u8>)>,
 }
 
 impl NodeBed {
@@ -49,6 +53,8 @@ impl NodeBed {
             charge: None,
             accepted: Vec::new(),
             is_full: false,
+            takes_writes: 0,
+            written: Vec::new(),
         };
         bed.receive(link, &bytes_of(|out| hello.encode(out)));
         bed
@@ -69,8 +75,11 @@ impl NodeBed {
 
     fn with_host(&mut self, act: impl FnOnce(&mut Node, Time, &mut FakeHost)) {
         let (charge, accepted, is_full) = (self.charge, std::mem::take(&mut self.accepted), self.is_full);
-        let mut host = FakeHost { charge, accepted, is_full, ..FakeHost::new(self.now, self.reads) };
+        let takes_writes = self.takes_writes;
+        let mut host = FakeHost { charge, accepted, is_full, takes_writes, ..FakeHost::new(self.now, self.reads) };
         act(&mut self.node, self.now, &mut host);
+        self.takes_writes = host.takes_writes;
+        self.written.append(&mut host.written);
         (self.charge, self.accepted) = (host.charge, host.accepted);
     }
 

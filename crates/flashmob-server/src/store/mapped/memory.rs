@@ -18,6 +18,7 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use super::super::sys::usage_of_thread;
 use super::sigbus::Guard;
 
 /// A file or block device mapped for reading. Unmapped when dropped.
@@ -185,13 +186,5 @@ impl Drop for Memory {
 
 /// Major faults of this thread since it started: how often it waited for a page to be read from a device.
 pub(super) fn major_faults() -> u64 {
-    // SAFETY: all-zero is a valid rusage, and the call writes nothing but it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        if libc::getrusage(libc::RUSAGE_THREAD, &mut usage) != 0 {
-            return 0;
-        }
-        usage
-    };
-    u64::try_from(usage.ru_majflt).unwrap_or(0)
+    usage_of_thread().map_or(0, |usage| u64::try_from(usage.ru_majflt).unwrap_or(0))
 }

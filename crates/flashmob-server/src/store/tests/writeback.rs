@@ -70,7 +70,7 @@ fn large_extents_have_larger_regions_and_none_reaches_behind_the_end() {
         (1, REGION_BYTES),
         (REGION_BYTES * REGIONS_MAX, REGION_BYTES),
         (REGION_BYTES * REGIONS_MAX + 1, 2 * REGION_BYTES),
-        (i64::MAX as u64, (1 << 43)),
+        (i64::MAX as u64, (1 << 45)),
     ] {
         let (writeback, _) = writeback(size_bytes);
         assert_eq!(writeback.region_bytes, region_bytes, "{size_bytes}");
@@ -101,6 +101,64 @@ fn writeback_begins_once_so_much_was_written_and_again_after_as_much() {
     }
     assert!(!completions.take_progress(), "nothing waits for that");
     assert_eq!(writeback.write_all(&file), Ok(true), "a flush waits for all of it nevertheless");
+}
+
+/// What is counted as possibly dirty, region by region and in all.
+fn counted(writeback: &Writeback) -> (u64, i64) {
+    let each = writeback.unstarted_bytes.iter().map(|bytes| u64::from(bytes.load(Ordering::Relaxed)));
+    (each.sum(), writeback.unstarted_sum_bytes.load(Ordering::Relaxed))
+}
+
+#[test]
+fn what_is_written_again_and_again_is_dirty_once() {
+    let (writeback, _) = writeback(GIB);
+    // All but the last region of what begins a writeback, a hundred times.
+    let most = AHEAD - REGION_BYTES;
+    for _ in 0..100 {
+        (0..most / MIB).for_each(|mib| writeback.note(mib * MIB, MIB));
+        assert!(!writeback.take_due());
+    }
+    assert_eq!(counted(&writeback), (most, most as i64));
+    writeback.note(most, REGION_BYTES - 1);
+    assert!(!writeback.take_due());
+    // Over the border of a region, of which the first is full.
+    writeback.note(most - 7, 8);
+    assert_eq!(counted(&writeback), (AHEAD, AHEAD as i64));
+    assert!(writeback.take_due());
+}
+
+#[test]
+fn what_a_flush_has_written_is_not_begun_again() {
+    let (writeback, _) = writeback(GIB);
+    let file = file(GIB);
+    write(&writeback, &file, 5 * MIB, AHEAD - 1);
+    assert_eq!(writeback.write_all(&file), Ok(true));
+    assert_eq!((counted(&writeback), writeback.regions_to_begin()), ((0, 0), 0));
+    write(&writeback, &file, 5 * MIB, AHEAD - 1);
+    assert!(!writeback.take_due(), "it counts from the flush");
+    write(&writeback, &file, 100 * MIB, 1);
+    assert!(writeback.take_due());
+    while writeback.start_next(&file).unwrap() {}
+    assert_eq!((counted(&writeback), writeback.regions_to_begin()), ((0, 0), 0));
+}
+
+#[test]
+fn threads_that_write_while_writeback_begins_leave_no_count_behind() {
+    let (writeback, _) = writeback(64 * MIB);
+    let file = file(64 * MIB);
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let writeback = &writeback;
+            scope.spawn(move || (0..20_000).for_each(|n| writeback.note((n * 7 + thread) % 16 * 4 * MIB, 4096)));
+        }
+        for _ in 0..1_000 {
+            while writeback.start_next(&file).unwrap() {}
+        }
+    });
+    let (each, sum) = counted(&writeback);
+    assert_eq!(each as i64, sum);
+    while writeback.start_next(&file).unwrap() {}
+    assert_eq!(counted(&writeback), (0, 0));
 }
 
 #[test]
