@@ -113,7 +113,7 @@ impl Node {
         missed
     }
 
-    /// Writes the bytes of the first pieces, as many as the host takes, and answers these in one frame. Returns how many.
+    /// Writes the bytes of the first pieces, as many as the host accepts, and answers these in one frame. Returns how many.
     ///
     /// Only while nothing else is in hand: a write overtakes nothing that arrived before it.
     fn write_fast(&mut self, batch: Arrived<'_>, followed: &mut Vec<Followed>, host: &mut impl Host) -> usize {

@@ -121,7 +121,7 @@ pub enum TryRead {
     Failed(Failure),
 }
 
-/// What a node needs from its surroundings; each call returns at once, [`Host::try_writes`] as a rule.
+/// What a node needs from its surroundings. Each call returns at once; [`Host::try_writes`] may block now and then.
 pub trait Host {
     /// Reads without blocking, if possible.
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead;
@@ -135,8 +135,8 @@ pub trait Host {
     /// Accepts the volume of the hello and stores that durably, with the hello's charge, or refuses it. Called only with a charge that
     /// [`check_charge`] accepts. The mirror that was kept for one of an earlier [generation](Charge::generation) is dropped before, durably.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
-    /// Writes what is not likely to block: where each write begins, and its bytes. Returns how many of them are written, from the first on;
-    /// the rest is passed to the store.
+    /// Writes what is not likely to block. Each item is an offset and its bytes. Returns how many are written, from the first on; the rest is
+    /// passed to the store.
     fn try_writes<'a>(&mut self, _writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
         0
     }

@@ -55,6 +55,12 @@ impl AtOnce {
         len_bytes <= LIGHT_BYTES_MAX as usize && (offset_bytes | len_bytes as u64).is_multiple_of(self.page_bytes)
     }
 
+    /// Whether neighbours that have so many bytes together are written by one system call: larger ones get larger folios, into which small writes
+    /// are slower later.
+    pub fn joins(&self, len_bytes: u64) -> bool {
+        len_bytes <= u64::from(LIGHT_BYTES_MAX)
+    }
+
     /// Whether the loop may write now.
     pub fn may_begin(&self, now_nanos: u64) -> bool {
         self.spent_nanos < TURN_NANOS && now_nanos >= self.rests_until_nanos

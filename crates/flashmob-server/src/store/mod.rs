@@ -400,8 +400,8 @@ impl Store {
         }
     }
 
-    /// Writes into the page cache, here in the calling thread, while that is not likely to block: where each write begins, and its bytes.
-    /// Returns how many are written, from the first on. See `at_once`.
+    /// Writes into the page cache in the calling thread, while that is not likely to block. Each item is an offset and its bytes. Returns how
+    /// many are written, from the first on. See `at_once`.
     pub fn try_writes<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
         match &mut self.engine {
             Running::OnFile(FileEngine::Threads(pool, _)) => pool.write_at_once(writes),

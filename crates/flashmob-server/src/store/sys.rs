@@ -46,7 +46,16 @@ pub(super) fn write_joined(file: &File, slices: &[IoSlice<'_>], offset_bytes: u6
 /// Bionic has no `pwritev` before Android 7, so nothing may be linked against it.
 #[cfg(target_os = "android")]
 pub(super) fn write_joined(file: &File, slices: &[IoSlice<'_>], offset_bytes: u64) -> Result<usize, Errno> {
-    slices.iter().try_fold(0, |done, slice| Ok(done + rustix::io::pwrite(file, slice, offset_bytes + done as u64)?))
+    let mut done = 0;
+    for slice in slices {
+        match rustix::io::pwrite(file, slice, offset_bytes + done as u64) {
+            Ok(n) if n == slice.len() => done += n,
+            Ok(n) => return Ok(done + n),
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => return Ok(done),
+        }
+    }
+    Ok(done)
 }
 
 /// Has the page cache of a range begin to be written back, and waits for it if `waits`: `sync_file_range(2)`. It says nothing about what is on

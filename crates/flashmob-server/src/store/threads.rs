@@ -190,7 +190,8 @@ impl Pool {
         self.at_once.end_turn();
     }
 
-    /// Writes here, in the calling thread, what is not likely to block: see [`super::at_once`]. Returns how many of the writes are done.
+    /// Writes in the calling thread what is not likely to block: see [`super::at_once`]. Each item is an offset and its bytes. Returns how many
+    /// are written, from the first on.
     pub fn write_at_once<'a>(&mut self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
         let Shared { medium, completions, state, .. } = &*self.shared;
         let suits = |(offset_bytes, bytes): &(u64, &[u8])| self.at_once.suits(*offset_bytes, bytes.len());
@@ -207,7 +208,10 @@ impl Pool {
             slices[0] = IoSlice::new(bytes);
             let (mut joined, mut end_bytes) = (1, offset_bytes + bytes.len() as u64);
             while joined < JOINED_MAX
-                && let Some((_, bytes)) = writes.next_if(|write| write.0 == end_bytes && suits(write))
+                && let Some((_, bytes)) = writes.next_if(|write| {
+                    let is_neighbour = write.0 == end_bytes && suits(write);
+                    is_neighbour && self.at_once.joins(end_bytes - offset_bytes + write.1.len() as u64)
+                })
             {
                 slices[joined] = IoSlice::new(bytes);
                 end_bytes += bytes.len() as u64;

@@ -43,7 +43,7 @@ pub(super) struct Writeback {
     unsynced: Box<[AtomicU64]>,
     /// A bit for each region that was written to since its writeback last began.
     unstarted: Box<[AtomicU64]>,
-    /// How many bytes that were, up to the size of a region: no more of it can be dirty, however often it was written.
+    /// For each region the bytes written since then, at most its size: no more of it can be dirty, however often it was written.
     unstarted_bytes: Box<[AtomicU32]>,
     /// The sum. Below zero between two statements of a thread that begins a region and of one that writes to it.
     unstarted_sum_bytes: AtomicI64,

@@ -147,12 +147,15 @@ fn threads_that_write_while_writeback_begins_leave_no_count_behind() {
     let (writeback, _) = writeback(64 * MIB);
     let file = file(64 * MIB);
     std::thread::scope(|scope| {
-        for thread in 0..3_u64 {
-            let writeback = &writeback;
-            scope.spawn(move || (0..20_000).for_each(|n| writeback.note((n * 7 + thread) % 16 * 4 * MIB, 4096)));
-        }
-        for _ in 0..1_000 {
+        let writers: Vec<_> = (0..3_u64)
+            .map(|thread| {
+                let writeback = &writeback;
+                scope.spawn(move || (0..20_000).for_each(|n| writeback.note((n * 7 + thread) % 16 * 4 * MIB, 4096)))
+            })
+            .collect();
+        while writers.iter().any(|writer| !writer.is_finished()) {
             while writeback.start_next(&file).unwrap() {}
+            writeback.write_all(&file).unwrap();
         }
     });
     let (each, sum) = counted(&writeback);
