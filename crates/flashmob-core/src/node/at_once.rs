@@ -131,19 +131,18 @@ impl Node {
         let mut payload = batch.payload;
         let mut write_some = |range: Range<usize>, host: &mut _| try_writes(&pieces[range], &mut payload, host);
         let mut written = 0;
-        // Followed pieces one by one, as with reads.
-        for followed in followed.iter_mut().filter(|followed| usize::from(followed.index) < plain) {
-            let at = usize::from(followed.index);
-            written += write_some(written..at, host);
-            let begun = host.now();
-            if written < at || write_some(at..at + 1, host) == 0 {
-                break;
+        'accepted: {
+            // Followed pieces one by one, as with reads.
+            for followed in followed.iter_mut().filter(|followed| usize::from(followed.index) < plain) {
+                let at = usize::from(followed.index);
+                written += write_some(written..at, host);
+                let begun = host.now();
+                if written < at || write_some(at..at + 1, host) == 0 {
+                    break 'accepted;
+                }
+                written += 1;
+                followed.served_at_once(begun, host.now(), pieces[at].offset_bytes, pieces[at].len_bytes);
             }
-            written += 1;
-            followed.served_at_once(begun, host.now(), pieces[at].offset_bytes, pieces[at].len_bytes);
-        }
-        let is_stopped = followed.iter().any(|f| usize::from(f.index) < plain && f.way != Way::AtOnce);
-        if !is_stopped {
             written += write_some(written..plain, host);
         }
         if planted::is(Bug::AnsweredUnwritten) && written > 0 {

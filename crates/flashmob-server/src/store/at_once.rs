@@ -16,10 +16,11 @@
 
 use flashmob_core::node::LIGHT_BYTES_MAX;
 
+use super::medium::CACHED_WRITE_BYTES_MAX;
 use super::sys::usage_of_thread;
 
-/// Bytes of the smallest page there is.
-const PAGE_BYTES_MIN: u64 = 4096;
+/// Pages of the page cache have at least this many bytes.
+pub(super) const PAGE_BYTES_MIN: u64 = 4096;
 /// How long the loop writes in a turn; one operation may be carried out behind it.
 const TURN_NANOS: u64 = 1_000_000;
 /// After it was blocked it rests so many times as long, and longer if that was for so long or more.
@@ -55,10 +56,9 @@ impl AtOnce {
         len_bytes <= LIGHT_BYTES_MAX as usize && (offset_bytes | len_bytes as u64).is_multiple_of(self.page_bytes)
     }
 
-    /// Whether neighbours that have so many bytes together are written by one system call: larger ones get larger folios, into which small writes
-    /// are slower later.
+    /// Whether neighbours that have so many bytes together are written by one system call.
     pub fn joins(&self, len_bytes: u64) -> bool {
-        len_bytes <= u64::from(LIGHT_BYTES_MAX)
+        len_bytes <= CACHED_WRITE_BYTES_MAX as u64
     }
 
     /// Whether the loop may write now.

@@ -58,7 +58,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Maximum bytes of one write into the page cache. The kernel makes large folios of large writes, and ext4 checks every block
 /// of a folio for a later small write: 4 KiB into pages written 256 KiB at a time cost 1.7 times as much as into pages
 /// written 64 KiB at a time (512 MiB of them), while 64 KiB are enough to hide the system call.
-const CACHED_WRITE_BYTES_MAX: usize = 64 * 1024;
+pub(super) const CACHED_WRITE_BYTES_MAX: usize = 64 * 1024;
 /// The most slices that one `preadv2` takes (UIO_MAXIOV of the kernel).
 const SLICES_MAX: usize = 1024;
 

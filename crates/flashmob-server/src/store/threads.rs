@@ -23,25 +23,23 @@ use std::thread::JoinHandle;
 use flashmob_core::node::LIGHT_BYTES_MAX;
 use flashmob_core::op::{Failure, Op};
 
-use super::at_once::{AtOnce, Ended, waits_of_thread};
+use super::at_once::{AtOnce, Ended, PAGE_BYTES_MIN, waits_of_thread};
 use super::completions::{Completions, lock};
 use super::direct::Bounce;
 use super::error::StoreError;
-use super::medium::{Medium, is_durable};
+use super::medium::{CACHED_WRITE_BYTES_MAX, Medium, is_durable};
 use super::{StoreDone, StoreOp};
 
 /// The most threads that a store may have: twice what the queue of any eMMC or UFS device holds.
 pub(super) const THREADS_MAX: usize = 64;
 /// Stack of a thread in bytes: system calls and a log line need little, and there may be many threads.
 pub(super) const STACK_BYTES: usize = 256 * 1024;
-/// Pages of the page cache have at least this many bytes.
-const PAGE_BYTES: u64 = 4096;
 /// After this many light operations in a row a thread takes one of the others, if any wait.
 const LIGHT_IN_A_ROW: usize = 64;
 /// A light operation that took this long has blocked; its results are returned without waiting for the next.
 const WAITED_NANOS: u64 = 1_000_000;
-/// Most neighbouring writes in one system call.
-const JOINED_MAX: usize = 16;
+/// Most neighbouring writes in one system call: as many pages as that may have.
+const JOINED_MAX: usize = CACHED_WRITE_BYTES_MAX / PAGE_BYTES_MIN as usize;
 /// Maximum number of results that are returned together.
 const RESULTS_MAX: usize = 64;
 
@@ -196,9 +194,11 @@ impl Pool {
         let Shared { medium, completions, state, .. } = &*self.shared;
         let suits = |(offset_bytes, bytes): &(u64, &[u8])| self.at_once.suits(*offset_bytes, bytes.len());
         let mut writes = writes.peekable();
+        if medium.is_direct() || medium.is_summed() || !writes.peek().is_some_and(suits) {
+            return 0;
+        }
         let begun_nanos = completions.now_nanos();
-        let may_begin = self.at_once.may_begin(begun_nanos) && !medium.is_direct() && !medium.is_summed();
-        if !may_begin || !writes.peek().is_some_and(suits) || !lock(state).is_idle(self.workers.len()) {
+        if !self.at_once.may_begin(begun_nanos) || !lock(state).is_idle(self.workers.len()) {
             return 0;
         }
         let (waits, mut now_nanos, mut count) = (waits_of_thread(), begun_nanos, 0);
@@ -261,7 +261,7 @@ impl Shared {
         let reads_rest = self.medium.is_device() || self.medium.is_summed();
         is_small_write
             && !self.medium.is_direct()
-            && (!reads_rest || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES))
+            && (!reads_rest || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES_MIN))
     }
 
     /// Carries an operation out. One that panics has said so on standard error and fails: it is answered, so are those

@@ -135,12 +135,8 @@ impl Writeback {
 
     /// Whether writeback ahead of flushes is to begin. True once: then [`Writeback::start_next`] is called until it says that all is begun.
     pub fn take_due(&self) -> bool {
-        if self.ahead.load(Ordering::Relaxed) != DUE
-            || self.ahead.compare_exchange(DUE, UNDER_WAY, Ordering::Relaxed, Ordering::Relaxed).is_err()
-        {
-            return false;
-        }
-        true
+        self.ahead.load(Ordering::Relaxed) == DUE
+            && self.ahead.compare_exchange(DUE, UNDER_WAY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Begins to write the next region back; false if all are begun. It waits for nothing but a place in the device's queue.
