@@ -63,7 +63,7 @@ for part in 'threads --block-size 1,512,4k --threads 1,2,4,8,16 --time 0.3' 'bas
 done
 "$FLASHMOB" report "$DIR"/own-*.json -o "$DIR/own.html"
 for claim in C2 C3 C10 C11; do
-    verdict=$(verdicts $claim "$DIR/own.html" | grep -Ex 'holds|fails' | sort -u | tr '\n' ' ')
+    verdict=$(verdicts $claim "$DIR/own.html" | { grep -Ex 'holds|fails' || true; } | sort -u | tr '\n' ' ')
     [ -n "$verdict" ] || fail "$claim is not judged on this machine's disk"
     pass "$claim on this machine's disk: $verdict"
 done

@@ -42,7 +42,7 @@ end_cluster
 rm -f "$DIR"/*.img* "$DIR/gateway.toml.extents"
 NODE_BINARIES=("$OLD") FLASHMOB=$NEW NODES=(one two) NODE_PROGRAM=() NODE_SIZE=32MiB
 for n in "${NODES[@]}"; do start_node "$n" 32MiB; done
-write_config 'layout = "mapped"' 'copies = 2' 'timeout = "4s"'
+write_config 'layout = "mapped"' 'copies = 2' 'timeout = "8s"'
 run_gateway
 wait_for 20 'what the gateway says of earlier nodes' log_has gateway "${ADDR[one]}.*(version|earlier|older|update|upgrade)"
 say "$(grep -E "${ADDR[one]}" "$DIR/gateway.log" | tail -n 1)"

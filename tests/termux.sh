@@ -179,7 +179,7 @@ SH
     conf FLASHMOB_NAME kitchen
     conf FLASHMOB_OPTIONS '"--threads 8"'
     on_device $PREFIX/var/service/flashmob/run >"$DIR/arguments.out"
-    line="node: node --data /data/data/com.termux/files/home/flashmob/node.extent --size ${SIZE}iB --listen 127.0.0.1:$PORT_NODE --admin 127.0.0.1:0"
+    line="node: node --data /data/data/com.termux/files/home/flashmob/node.extent --size ${SIZE}iB --listen 127.0.0.1:$PORT_NODE --insecure --admin 127.0.0.1:0"
     line+=" --name kitchen --join 10.0.0.1:10810 --join 10.0.0.2:10810 --device-state $PREFIX/var/run/flashmob-device-state.json --threads 8"
     check 'the node is told what is configured' grep -Fqx -- "$line" "$DIR/arguments.out"
     conf FLASHMOB_JOIN '(oh no'
