@@ -91,6 +91,7 @@ pub fn run(data: &[u8]) {
         memory_bytes: MEMORY_BYTES,
         clients_max: 4,
         seed: u64::from(control),
+        keeps_live: control & 128 != 0,
         volumes: vec![volume],
         extent_ids: Vec::new(),
     };

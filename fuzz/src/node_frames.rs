@@ -17,6 +17,7 @@ use flashmob_core::wire::frame::encode_frame;
 use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Welcome};
 use flashmob_core::wire::map::Map;
 use flashmob_core::wire::replies::RepliesDecoder;
+use flashmob_core::wire::service::decode_service;
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TimesDecoder, mark};
 use flashmob_core::wire::{BATCH_PIECES_MAX, Decoded, FrameKind, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX, decode_frame};
 
@@ -48,6 +49,7 @@ struct Conn {
     is_welcome: bool,
     keeps_alive: bool,
     hears_progress: bool,
+    hears_service: bool,
     is_closing: bool,
     /// The charge of its hello.
     charge: Option<Charge>,
@@ -108,6 +110,7 @@ impl World<'_> {
                 is_welcome: false,
                 keeps_alive: false,
                 hears_progress: false,
+                hears_service: false,
                 is_closing: false,
                 charge: None,
                 is_linked: false,
@@ -158,7 +161,7 @@ impl World<'_> {
 
     fn hello(&mut self, conn: usize) {
         let choices = &mut self.choices;
-        let what = choices.u8();
+        let (what, more) = (choices.u8(), choices.u8());
         let hello = Hello {
             gateway_id: [what & 1; 16],
             session: u64::from(what >> 1 & 1),
@@ -166,7 +169,8 @@ impl World<'_> {
             keeps_alive: what & 8 == 0,
             hears_progress: what & 16 == 0,
             keeps_mirror: false,
-            attempt: u32::from(choices.u8() & 7),
+            hears_service: more & 8 != 0,
+            attempt: u32::from(more & 7),
             volume_id: if what & 0xf8 == 0xf8 { "w" } else { VOLUME_ID }.to_string(),
             extent: 0,
             extents: 1,
@@ -247,6 +251,7 @@ impl World<'_> {
                     let hello = Hello::decode(frame.meta);
                     conn.keeps_alive = hello.as_ref().is_ok_and(|hello| hello.keeps_alive);
                     conn.hears_progress = hello.as_ref().is_ok_and(|hello| hello.hears_progress);
+                    conn.hears_service = hello.as_ref().is_ok_and(|hello| hello.hears_service);
                     conn.charge = hello.ok().and_then(|hello| hello.charge);
                 }
                 FrameKind::Alive
@@ -359,6 +364,9 @@ impl World<'_> {
                 FrameKind::Times => conn.check_times(frame.meta),
                 FrameKind::Condition => {
                     assert!(conn.is_welcome && conn.keeps_alive && decode_condition(frame.meta).is_ok())
+                }
+                FrameKind::Service => {
+                    assert!(conn.is_welcome && conn.hears_service && decode_service(frame.meta).is_ok())
                 }
                 FrameKind::Alive => {
                     let is_known = match decode_alive(frame.meta) {

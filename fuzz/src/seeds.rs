@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flashmob_bench::net::protocol::Cookie;
 use flashmob_bench::net::protocol::datagram::Header;
+use flashmob_core::buckets::Buckets;
 use flashmob_core::condition::{Condition, LastPause};
 use flashmob_core::nbd::protocol::*;
 use flashmob_core::nbd::request::RequestHeader;
@@ -15,6 +16,7 @@ use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
 use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
 use flashmob_core::wire::replies::RepliesEncoder;
+use flashmob_core::wire::service::{Service, put_service};
 use flashmob_core::wire::trace::{PieceTimes, Way, mark, put_times};
 
 use crate::nbd_client::{go_data, opening, option};
@@ -177,6 +179,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         keeps_alive: true,
         hears_progress: true,
         keeps_mirror: true,
+        hears_service: true,
         attempt: 1,
         volume_id: VOLUME_ID.to_string(),
         extent: 0,
@@ -331,6 +334,12 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     };
     put_condition(&mut condition, &told);
     put_alive(&mut alive, Alive::Probe);
+    let mut flash = Buckets::default();
+    flash.record_n(90_000, 3);
+    flash.record_n(2_000_000, 1);
+    let served = Service { period_ms: 1000, running_permille: Some(120), at_once: 4, flash, ..Service::default() };
+    let mut service = Vec::new();
+    put_service(&mut service, &served);
     put_alive(&mut progress, Alive::Progress);
     let mut mirror = Vec::new();
     let state = MirrorState { epoch: 3, nonce: 8, version: 7, len_bytes: 4 };
@@ -367,6 +376,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         ("times", meta(7, &times)),
         ("condition", meta(8, &condition)),
         ("alive", meta(9, &alive)),
+        ("service", meta(14, &service)),
         ("progress", meta(9, &progress)),
         ("batch_with_payload", {
             let (mixed, payload_len) = (mixed_batch(3), 6u8);

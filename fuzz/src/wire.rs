@@ -9,6 +9,7 @@ use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Hello, Refuse, Welcome};
 use flashmob_core::wire::map::{MAP_BYTES, Map, MapWriter};
 use flashmob_core::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorPut, PutMirror, Recall, Recalled};
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
+use flashmob_core::wire::service::{decode_service, put_service};
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TIMES_MAX, TimesDecoder, followed, is_followed, mark, put_times};
 use flashmob_core::wire::{
     BATCH_PIECES_MAX, Decoded, Frame, FrameKind, HEADER_BYTES, META_BYTES_MAX, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX,
@@ -122,11 +123,19 @@ fn contents(frame: &Frame<'_>) {
         FrameKind::Times => times(frame.meta),
         FrameKind::Condition => condition(frame.meta),
         FrameKind::Alive => alive(frame.meta),
+        FrameKind::Service => service(frame.meta),
         FrameKind::PutMirror => put_mirror(frame.meta, frame.payload),
         FrameKind::MirrorPut => mirror_put(frame.meta),
         FrameKind::Recall => recall(frame.meta),
         FrameKind::Recalled => recalled(frame.meta, frame.payload),
     }
+}
+
+fn service(meta: &[u8]) {
+    let Ok(service) = decode_service(meta) else { return };
+    let mut again = Vec::new();
+    put_service(&mut again, &service);
+    assert_eq!(decode_service(meta_of(&again)), Ok(service));
 }
 
 fn batch(meta: &[u8], payload_len: usize) {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod buckets;
 pub mod buffers;
 pub mod checksum;
 pub mod clocks;

@@ -24,6 +24,7 @@ pub mod place;
 pub mod power;
 pub mod scheduler;
 mod thermal;
+pub mod threads;
 pub mod watch;
 
 #[cfg(test)]

@@ -278,5 +278,5 @@ fn gateway_config(nodes: usize) -> GatewayConfig {
     let extent = |n| ExtentSpec { size_bytes: Some(EXTENT_BYTES), ..ExtentSpec::new(format!("node{n}")) };
     let layout = LayoutKind::Striped { stripe_bytes: PERIOD_BYTES as u64 };
     let volume = VolumeSpec { layout, ..VolumeSpec::new("v", (0..nodes).map(extent).collect()) };
-    GatewayConfig::new([1; 16], 1, vec![volume])
+    GatewayConfig { keeps_live: true, ..GatewayConfig::new([1; 16], 1, vec![volume]) }
 }

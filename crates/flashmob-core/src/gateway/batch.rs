@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::state::live::Cause;
 use super::state::queue::{BatchLimits, Piece};
 use super::state::{Link, LinkId, Node, SentBatch, State};
 use super::{BatchMode, Gateway, VolumeSpec};
@@ -193,6 +194,7 @@ impl Gateway {
             }
             let waited_nanos = now.nanos_since(of_one_time[0].received);
             self.metrics.stages.record_n(GatewayInterval::Batched, waited_nanos, of_one_time.len() as u64);
+            self.metrics.live.record_n(node, Cause::Queue, waited_nanos, of_one_time.len());
         }
         let is_together =
             which == Which::All && pieces.len() > 1 && self.wants_answers_together(now, node, reads == pieces.len());

@@ -165,6 +165,7 @@ impl Gateway {
     /// Decodes bytes received from an NBD client, within the limits and its part of the turn; answers reads that `local` has at once, and
     /// queues the other requests.
     pub fn process_client(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
+        self.advance_live(now);
         let (is_turn_of_another, share_bytes) =
             (self.memory.is_turn_of_another(id, &self.clients), self.memory.share_bytes(self.clients.len()));
         let part = self.clients.modest.part_of_turn(now, id);

@@ -108,6 +108,8 @@ pub struct GatewayConfig {
     pub clients_max: usize,
     /// Random seed of the jitter of reconnects.
     pub seed: u64,
+    /// Whether it records what nodes did each second: [`Gateway::live_since`](super::Gateway::live_since). That takes a tenth of `memory_bytes` at most, for up to some ten thousand nodes.
+    pub keeps_live: bool,
     /// Its volumes.
     pub volumes: Vec<VolumeSpec>,
     /// The extents that nodes served before, by node, counted over all volumes; missing ones are learnt. Another extent is refused: an
@@ -124,6 +126,7 @@ impl GatewayConfig {
             memory_bytes: 128 * MIB,
             clients_max: 64,
             seed: session,
+            keeps_live: false,
             volumes,
             extent_ids: Vec::new(),
         }

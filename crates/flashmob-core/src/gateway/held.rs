@@ -18,6 +18,7 @@ use crate::units::Time;
 use crate::wire::condition::{Alive, decode_alive, decode_condition};
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
 use crate::wire::hello::Welcome;
+use crate::wire::service::decode_service;
 
 /// Most bytes that a node may send behind a held welcome: some frames with its condition, and no answers.
 const HELD_BYTES_MAX: usize = 64 << 10;
@@ -112,6 +113,8 @@ impl Gateway {
         while let Decoded::Frame(frame, taken) = frame::decode_frame(&rx.data()[held.seen_bytes..])? {
             match frame.kind {
                 FrameKind::Condition => drop(decode_condition(frame.meta)?),
+                // Of what it did for others.
+                FrameKind::Service if self.config.keeps_live => drop(decode_service(frame.meta)?),
                 // No flush came on this link yet.
                 FrameKind::Alive if decode_alive(frame.meta)? != Alive::Progress => held.is_alive = true,
                 FrameKind::Error => {

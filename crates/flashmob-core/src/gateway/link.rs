@@ -10,6 +10,15 @@ use crate::units::Time;
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
 use crate::wire::hello::{Hello, Refuse, Welcome};
 
+/// What came on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrived {
+    /// Nothing but reports of what the node's store did lately.
+    ReportsAlone,
+    /// Other frames, or a part of one.
+    Others,
+}
+
 impl Gateway {
     /// How many links there are, over all nodes; their [`LinkId`]s start at 0.
     #[must_use]
@@ -78,6 +87,7 @@ impl Gateway {
             keeps_alive: true,
             hears_progress: true,
             keeps_mirror: true,
+            hears_service: self.config.keeps_live,
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),
             extent: node.extent,
@@ -142,46 +152,57 @@ impl Gateway {
 
     /// Decodes bytes received on a link, and completes the answered pieces.
     pub fn process_link(&mut self, now: Time, id: LinkId) {
+        self.advance_live(now);
         let mut rx = std::mem::take(&mut self.links[id].rx);
-        self.links[id].progress = now;
+        let progress = std::mem::replace(&mut self.links[id].progress, now);
         self.links[id].heard = now;
         self.links[id].alive.is_heard = true;
         let result = self.decode_link(now, id, &mut rx);
         if self.links[id].is_connected() {
             self.links[id].rx = rx;
         }
-        if let Err(error) = result {
-            self.metrics.counters.link_errors += 1;
-            self.disconnect(now, id, &error.to_string());
+        match result {
+            // They tell what a node does for others as well: what is out on this link gets no younger by them.
+            Ok(Arrived::ReportsAlone) => self.links[id].progress = progress,
+            Ok(Arrived::Others) => {}
+            Err(error) => {
+                self.metrics.counters.link_errors += 1;
+                self.disconnect(now, id, &error.to_string());
+            }
         }
     }
 
-    fn decode_link(&mut self, now: Time, id: LinkId, rx: &mut RxBuf) -> Result<(), WireError> {
+    fn decode_link(&mut self, now: Time, id: LinkId, rx: &mut RxBuf) -> Result<Arrived, WireError> {
+        let mut arrived = Arrived::ReportsAlone;
         loop {
             match self.links[id].state {
                 State::Greeting(_) | State::Ready => {}
                 State::Held(_) => {
                     self.look_behind_welcome(now, id, rx)?;
                     if self.links[id].state != State::Ready {
-                        return Ok(());
+                        return Ok(Arrived::Others);
                     }
                 }
-                State::Waiting(_) | State::Connecting(_) => return Ok(()),
+                State::Waiting(_) | State::Connecting(_) => return Ok(Arrived::Others),
             }
             let (frame, taken) = match frame::decode_frame(rx.data())? {
                 Decoded::NeedMore(total) => {
                     self.links[id].rx_wanted = total - rx.len();
-                    return Ok(());
+                    return Ok(if rx.is_empty() { arrived } else { Arrived::Others });
                 }
                 Decoded::Frame(frame, taken) => (frame, taken),
             };
             self.links[id].counters.bytes_in += taken as u64;
+            if frame.kind != FrameKind::Service {
+                arrived = Arrived::Others;
+            }
             match (self.links[id].state, frame.kind) {
                 (State::Greeting(_), FrameKind::Welcome) => self.welcomed(now, id, &Welcome::decode(frame.meta)?),
                 (State::Greeting(_), FrameKind::Refuse) => self.refused(now, id, &Refuse::decode(frame.meta)?),
                 (State::Ready, FrameKind::Replies) => self.handle_replies(now, id, frame.meta, frame.payload)?,
                 (State::Ready, FrameKind::MirrorPut) if self.has_copies() => self.mirror_put(now, id, frame.meta)?,
                 (State::Ready, FrameKind::Times) => self.handle_times(id, frame.meta)?,
+                (State::Ready, FrameKind::Service) if self.config.keeps_live => self.handle_service(id, frame.meta)?,
                 (State::Ready, FrameKind::Condition) if self.links[id].alive.is_known => {
                     self.handle_condition(now, id, frame.meta)?;
                 }

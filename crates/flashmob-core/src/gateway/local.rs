@@ -84,6 +84,7 @@ impl Gateway {
             return false;
         }
         client.held_bytes += reserved_bytes;
+        self.nodes[node].read_here += 1;
         client.answer_queued(reserved_bytes);
         true
     }

@@ -23,6 +23,7 @@ mod held;
 mod late;
 mod limits;
 mod link;
+mod live;
 mod local;
 mod lost;
 mod map;
@@ -52,6 +53,8 @@ pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
 pub use outbox::{Action, Completion, Event};
+use state::live::Live;
+pub use state::live::{CAUSES, Cause, Counts, KEPT, LiveSlots, NodeSlot, Slot};
 pub use state::samples::{
     AtOnce, FINISHED_MAX, IN_FLIGHT_MAX, Placed, SAMPLED_PIECES_MAX, Sample, SampleCounters, SampledPiece, Sampling,
 };
@@ -114,17 +117,18 @@ impl Gateway {
             }
             volumes.push(volume);
         }
+        let live = if config.keeps_live { Live::new(nodes.len(), config.memory_bytes) } else { Live::default() };
         let mut gateway = Gateway {
             draining: false,
             clients: Clients::default(),
-            memory: Memory::new(config.memory_bytes),
+            memory: Memory::new(config.memory_bytes.saturating_sub(live.bytes_max())),
             requests: Requests::default(),
             volumes,
             queues: Queues::new(nodes.len()),
             nodes,
             links: Links::new(links, config.seed),
             batches: Batches::default(),
-            metrics: Metrics::default(),
+            metrics: Metrics { live, ..Metrics::default() },
             actions: VecDeque::new(),
             completions: Vec::new(),
             with_copies: Vec::new(),
@@ -145,6 +149,7 @@ impl Gateway {
     /// Resumes clients that limits held back, and sends batches from the queues. Call it once per turn of the loop, after all received
     /// bytes were processed.
     pub fn turn(&mut self, now: Time, local: &mut impl LocalExtents) {
+        self.advance_live(now);
         self.memory.retry_blocked = false;
         self.resume_clients(now, local);
         self.memory.end_turn();
@@ -202,6 +207,7 @@ impl Gateway {
 
     /// Begins connects that are due, and ends links and requests that took too long.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.advance_live(now);
         let is_swept = now >= self.next_sweep;
         if is_swept || self.links.due().is_some_and(|due| now >= due) {
             for link in 0..self.links.len() {

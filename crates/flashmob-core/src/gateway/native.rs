@@ -42,6 +42,7 @@ impl Gateway {
 
     /// Starts a call of a native client. Its result will be in [`Gateway::completions`].
     pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall, local: &mut impl LocalExtents) {
+        self.advance_live(now);
         if let Some(failure) = self.check_call(id, &call) {
             self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
             return;

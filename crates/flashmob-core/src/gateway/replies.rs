@@ -102,16 +102,30 @@ impl Gateway {
                 }
             }
         }
-        self.metrics.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
-        let took = Duration::from_nanos(now.nanos_since(sent));
+        let (took_nanos, node_nanos) = (now.nanos_since(sent), u64::from(run.node_time_us) * 1000);
+        self.metrics.stages.record_n(GatewayInterval::Replied, took_nanos, count as u64);
+        let took = Duration::from_nanos(took_nanos);
         if self.has_copies() && run.outcome.is_ok() && is_read {
             self.note_speed(now, node, took);
         }
-        let way = took.saturating_sub(Duration::from_micros(run.node_time_us.into()));
+        let way_nanos = took_nanos.saturating_sub(node_nanos);
+        let way = Duration::from_nanos(way_nanos);
         self.nodes[node].way.note(now, way);
+        self.metrics.live.answered_n(node, [way_nanos, node_nanos], count);
+        let of_run = pieces.get(usize::from(run.first)..usize::from(run.first) + usize::from(run.span));
+        match of_run {
+            // Of different ages: reads of several clients.
+            Some(of_run @ [first, .., last]) if first.received != last.received && count == of_run.len() => {
+                for of_one_time in of_run.chunk_by(|a, b| a.received == b.received) {
+                    let total_nanos = now.nanos_since(of_one_time[0].received);
+                    self.metrics.live.ended_n(node, total_nanos, of_one_time.len());
+                }
+            }
+            Some([first, ..]) => self.metrics.live.ended_n(node, now.nanos_since(first.received), count),
+            _ => {}
+        }
         let link = &mut self.links[id];
-        let node_nanos = &mut link.counters.node_nanos;
-        *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
+        link.counters.node_nanos = link.counters.node_nanos.saturating_add(node_nanos * count as u64);
         link.counters.failures += if run.outcome.is_err() { count as u64 } else { 0 };
         let batch = &mut link.sent[at];
         batch.left -= count;

@@ -116,6 +116,7 @@ impl Gateway {
             if is_read {
                 self.metrics.counters.read_at_once += 1;
                 first_node = first_node.or(place);
+                place.iter().for_each(|(node, _)| self.nodes[*node].read_here += 1);
             } else {
                 let span = std::slice::from_ref(span);
                 count += self.queue_data(key, volume, (Op::Read, flags), span, at);

@@ -279,6 +279,7 @@ impl Node {
         link.mirror = LinkMirror::of(&hello, self.config.keeps_mirror);
         link.told.is_wanted = hello.keeps_alive;
         link.told.is_progress_wanted = hello.keeps_alive && hello.hears_progress;
+        link.told.is_service_wanted = hello.hears_service;
         // Bytes behind the hello were not decoded until now.
         link.blocked = !link.rx.is_empty();
         let clock_ns = |time: Time| self.clock_start_ns.saturating_add(time.as_nanos());
@@ -297,6 +298,9 @@ impl Node {
         };
         if let Some(link) = self.links.get_mut(id.0) {
             link.out.append(|out| welcome.encode(out));
+        }
+        if hello.hears_service {
+            self.begin_service();
         }
         self.tell_newcomer(self.latest.max(received), id);
         self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });

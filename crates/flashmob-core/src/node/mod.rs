@@ -19,6 +19,7 @@ mod link;
 mod mirror;
 mod reply;
 mod serve;
+mod service;
 mod status;
 mod together;
 mod told;
@@ -47,6 +48,7 @@ use link::{LinkState, NodeLink};
 pub use mirror::{MirrorDone, MirrorOp};
 pub use serve::LIGHT_BYTES_MAX;
 use serve::{Batch, PieceRef};
+pub use service::{LoopTimes, SERVICE_EVERY};
 pub use status::{NodeCounters, NodeStatus};
 pub use told::{PROGRESS_EVERY, TELL_EVERY};
 
@@ -140,6 +142,10 @@ pub trait Host {
     fn try_writes<'a>(&mut self, _writes: impl Iterator<Item = (u64, &'a [u8])>) -> usize {
         0
     }
+    /// The times of the loop's thread; `None` if they are unknown.
+    fn loop_times(&mut self) -> Option<LoopTimes> {
+        None
+    }
     /// Whether [`Host::try_read`] can ever hit; otherwise it is not called.
     fn has_fast_reads(&self) -> bool;
     /// The time now, for stage histograms and followed pieces.
@@ -227,6 +233,8 @@ pub struct Node {
     draining: bool,
     /// The device's condition, once the shell has reported it.
     condition: Option<Condition>,
+    /// What gateways were told of the store.
+    served: service::Served,
     /// Bytes of buffers that are in the store.
     store_bytes: u64,
     /// The load of the operations in the store on its depth.
@@ -273,6 +281,7 @@ impl Node {
             counters: status::NodeCounters::default(),
             draining: false,
             condition: None,
+            served: service::Served::default(),
             store_bytes: 0,
             store_load: 0,
             slow_flushes: 0,
@@ -416,6 +425,7 @@ impl Node {
         self.resume_blocked(now, host);
         self.feed_store();
         self.let_old_answers_go(now);
+        self.tell_service(now, host);
         self.flush_replies(now);
     }
 

@@ -64,13 +64,14 @@ impl Node {
         batch.held_bytes = 0;
     }
 
-    /// When held answers are due without the rest of their batch; `None` if there are none. Call [`Node::turn`] then.
+    /// When held answers are due without the rest of their batch, or a report on the store; `None` if nothing is. Call [`Node::turn`] then.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         if self.holding == 0 {
-            return None;
+            return self.service_due();
         }
-        self.batches.iter().filter_map(|(_, batch)| batch.held_until()).min()
+        let held = self.batches.iter().filter_map(|(_, batch)| batch.held_until());
+        held.chain(self.service_due()).min()
     }
 
     pub(super) fn let_old_answers_go(&mut self, now: Time) {

@@ -28,6 +28,8 @@ pub(super) struct Told {
     pub is_wanted: bool,
     /// It hears of progress with flushes.
     pub is_progress_wanted: bool,
+    /// It shows how long the store takes.
+    pub is_service_wanted: bool,
     /// When that was last reported.
     progress_told: Option<Time>,
     /// Probes answered in a row behind more bytes than [`OUT_BYTES_MAX`].

@@ -35,6 +35,8 @@ listed! {
         Recall = 12,
         /// Node: the answer to that.
         Recalled = 13,
+        /// Node to gateway: how long its store took lately.
+        Service = 14,
     }
 }
 

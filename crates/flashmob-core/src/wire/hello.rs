@@ -24,7 +24,10 @@ pub struct Hello {
     pub hears_progress: bool,
     /// The gateway keeps mirrors of its map on nodes: [`super::mirror`]. On the wire it is the third highest bit of the link's number.
     pub keeps_mirror: bool,
-    /// Number of the attempt at this link; a later one has a larger number.
+    /// The gateway shows how long nodes' stores take: [`super::service`]. On the wire it is the highest bit of the attempt's number, so that an
+    /// older node takes it for a part of that. A gateway sets it in all its hellos or in none.
+    pub hears_service: bool,
+    /// Number of the attempt at this link, at most [`ATTEMPT_MAX`]; a later one has a larger number.
     pub attempt: u32,
     /// The volume's identity.
     pub volume_id: String,
@@ -146,6 +149,10 @@ const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
 const HELLO_KEEPS_MIRROR: u16 = 1 << 13;
 
+/// The largest number of an attempt.
+pub const ATTEMPT_MAX: u32 = HELLO_HEARS_SERVICE - 1;
+const HELLO_HEARS_SERVICE: u32 = 1 << 31;
+
 /// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
 pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
 
@@ -159,8 +166,9 @@ impl Hello {
             let hears_progress = if self.hears_progress { HELLO_HEARS_PROGRESS } else { 0 };
             let keeps_mirror = if self.keeps_mirror { HELLO_KEEPS_MIRROR } else { 0 };
             let flags = keeps_alive | hears_progress | keeps_mirror;
+            let hears_service = if self.hears_service { HELLO_HEARS_SERVICE } else { 0 };
             meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | flags).to_le_bytes());
-            meta.extend_from_slice(&self.attempt.to_le_bytes());
+            meta.extend_from_slice(&(self.attempt.min(ATTEMPT_MAX) | hears_service).to_le_bytes());
             meta.extend_from_slice(&self.extent.to_le_bytes());
             meta.extend_from_slice(&self.extents.to_le_bytes());
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
@@ -182,7 +190,7 @@ impl Hello {
     /// Decodes the frame's meta.
     pub fn decode(meta: &[u8]) -> Result<Hello, WireError> {
         let mut fields = Fields::new(meta, "hello");
-        let (gateway_id, session, link) = (fields.array()?, fields.u64()?, fields.u16()?);
+        let (gateway_id, session, link, attempt) = (fields.array()?, fields.u64()?, fields.u16()?, fields.u32()?);
         let mut hello = Hello {
             gateway_id,
             session,
@@ -190,7 +198,8 @@ impl Hello {
             keeps_alive: link & HELLO_KEEPS_ALIVE != 0,
             hears_progress: link & HELLO_HEARS_PROGRESS != 0,
             keeps_mirror: link & HELLO_KEEPS_MIRROR != 0,
-            attempt: fields.u32()?,
+            hears_service: attempt & HELLO_HEARS_SERVICE != 0,
+            attempt: attempt & ATTEMPT_MAX,
             extent: fields.u32()?,
             extents: fields.u32()?,
             size_bytes: fields.u64()?,
@@ -351,10 +360,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
-            let (keeps_alive, hears_progress, keeps_mirror) = flags;
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let (keeps_alive, hears_progress, keeps_mirror, hears_service) = flags;
             let from_linear = from_linear.filter(|_| charge.is_some()).map(|(extent_id, extents)| FromLinear { extent_id, extents });
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, hears_service, attempt: ids.3 & ATTEMPT_MAX, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
@@ -380,16 +389,29 @@ mod tests {
     }
 
     #[test]
-    fn a_node_from_before_keeping_alive_progress_or_mirrors_sees_a_link_number_and_a_gateway_no_flag() {
-        for (keeps_alive, hears_progress, keeps_mirror, number) in [
-            (false, false, false, 3),
-            (true, false, false, 0x8003),
-            (true, true, false, 0xc003),
-            (true, true, true, 0xe003),
+    fn a_node_from_before_one_of_the_flags_sees_a_link_number_and_a_gateway_no_flag() {
+        for (keeps_alive, hears_progress, keeps_mirror, hears_service, number, attempt) in [
+            (false, false, false, false, 3, 1),
+            (true, false, false, false, 0x8003, 1),
+            (true, true, false, false, 0xc003, 1),
+            (true, true, true, false, 0xe003, 1),
+            (true, true, true, true, 0xe003, 0x8000_0001),
         ] {
             let mut bytes = Vec::new();
-            Hello { keeps_alive, hears_progress, keeps_mirror, ..hello() }.encode(&mut bytes);
+            Hello { keeps_alive, hears_progress, keeps_mirror, hears_service, ..hello() }.encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
+            assert_eq!(meta_of(&bytes)[26..30], u32::to_le_bytes(attempt));
+        }
+    }
+
+    #[test]
+    fn the_largest_attempt_leaves_the_flag_alone() {
+        for (attempt, is_read_as) in
+            [(ATTEMPT_MAX - 1, ATTEMPT_MAX - 1), (ATTEMPT_MAX, ATTEMPT_MAX), (ATTEMPT_MAX + 1, ATTEMPT_MAX)]
+        {
+            let mut bytes = Vec::new();
+            Hello { attempt, ..hello() }.encode(&mut bytes);
+            assert_eq!(Hello::decode(meta_of(&bytes)), Ok(Hello { attempt: is_read_as, ..hello() }));
         }
     }
 

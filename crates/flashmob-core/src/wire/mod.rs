@@ -13,6 +13,7 @@ pub mod hello;
 pub mod map;
 pub mod mirror;
 pub mod replies;
+pub mod service;
 pub mod trace;
 
 pub use frame::{Decoded, Frame, FrameKind, WireError, decode_frame};

@@ -15,6 +15,7 @@ mod fairness;
 mod gateway_unfit_extent;
 mod held;
 mod link_deadlines;
+mod live;
 mod maps;
 mod mirrors;
 mod node_links;

@@ -1,5 +1,7 @@
 //! Reports for tests, with names that try to break what prints them.
 
+mod live;
+
 use std::time::Duration;
 
 use flashmob_core::gateway::{GatewayCounters, LinkCounters, SampleCounters};
@@ -9,6 +11,8 @@ use crate::status::report::{
     ConditionReport, GatewayReport, KeysReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
     PathLimit, PathReport, PauseReport, Report, StageReport, SumsReport, TcpReport, TraceCounters, VolumeReport,
 };
+
+pub use self::live::live;
 
 const MIB: u64 = 1 << 20;
 /// A name that tries to end a label, a line and a terminal's colour.

@@ -378,6 +378,11 @@ impl Links {
         }
     }
 
+    /// When a node in this process has something to do, whether or not anything comes.
+    pub fn local_due(&self) -> Option<Time> {
+        self.extents.iter().filter_map(|extent| extent.node.next_timeout()).min()
+    }
+
     /// A turn of the loop has ended.
     pub fn end_turn(&mut self) {
         self.extents.iter_mut().for_each(Extent::end_turn);

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus, ScrubStatus};
+use flashmob_core::gateway::{
+    CopiesStatus, GatewayStatus, KEPT, LinkPhase, LinkStatus, LiveSlots, NodeStatus, ScrubStatus, VolumeStatus,
+};
 
 use super::server::GatewayServer;
 use crate::keys::GatewayKeys;
 use crate::net::ListenAddr;
+use crate::status::live::{self, LiveCopies, LiveNode, LiveReport, LiveVolume, WARNINGS_MAX};
 use crate::status::report::{
     ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
     TraceCounters, VolumeReport, stage_reports,
@@ -15,25 +18,10 @@ use crate::status::trace::TraceReport;
 
 impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
-        self.links.look(&self.gateway);
-        let (status, now) = (self.gateway.status(), self.clock.now());
-        let generation = self.links.keys().map_or(0, GatewayKeys::generation);
-        let volumes: Vec<VolumeReport> = status
-            .volumes
-            .iter()
-            .enumerate()
-            .map(|(number, v)| VolumeReport {
-                name: v.name.clone(),
-                size_bytes: v.size_bytes,
-                copies: self.gateway.copies_status(now, number).map(|status| {
-                    let scrub = self.gateway.scrub_status(now, number).unwrap_or_default();
-                    copies_report(status, scrub_report(&scrub))
-                }),
-                nodes: v.nodes.iter().map(|n| self.node_report(n)).collect(),
-            })
-            .collect();
+        let status = self.gateway.status();
+        let volumes = self.volume_reports(&status);
         Report {
-            warnings: self.open_at().into_iter().chain(volumes.iter().flat_map(|v| warnings(v, generation))).collect(),
+            warnings: self.warnings(&volumes),
             gateway: Some(GatewayReport {
                 clients: status.clients,
                 in_hand: status.in_hand,
@@ -48,6 +36,65 @@ impl GatewayServer {
             }),
             ..Report::new(self.clock.uptime(), status.memory_bytes, stage_reports(self.gateway.stages()))
         }
+    }
+
+    fn volume_reports(&mut self, status: &GatewayStatus) -> Vec<VolumeReport> {
+        self.links.look(&self.gateway);
+        let now = self.clock.now();
+        let report = |(number, v): (usize, &VolumeStatus)| VolumeReport {
+            name: v.name.clone(),
+            size_bytes: v.size_bytes,
+            copies: self.gateway.copies_status(now, number).map(|status| {
+                let scrub = self.gateway.scrub_status(now, number).unwrap_or_default();
+                copies_report(status, scrub_report(&scrub))
+            }),
+            nodes: v.nodes.iter().map(|n| self.node_report(n)).collect(),
+        };
+        status.volumes.iter().enumerate().map(report).collect()
+    }
+
+    fn warnings(&self, volumes: &[VolumeReport]) -> Vec<String> {
+        let generation = self.links.keys().map_or(0, GatewayKeys::generation);
+        self.open_at().into_iter().chain(volumes.iter().flat_map(|v| warnings(v, generation))).collect()
+    }
+
+    /// What the cluster does, and its slots, which whoever asks puts into it: that may take long. `None` if nothing is recorded.
+    pub(super) fn live_report(&mut self, since: u64) -> Option<(LiveReport, LiveSlots)> {
+        let slots = self.gateway.live_since(self.clock.now(), since)?;
+        let status = self.gateway.status();
+        let volumes = self.volume_reports(&status);
+        let mut warnings = self.warnings(&volumes);
+        let more_warnings = warnings.len().saturating_sub(WARNINGS_MAX);
+        warnings.truncate(WARNINGS_MAX);
+        let (memory_used_bytes, _, memory_limit_bytes) = status.memory_bytes;
+        let nodes = volumes.iter().enumerate().flat_map(|(number, v)| v.nodes.iter().map(move |n| (number, n)));
+        let report = LiveReport {
+            schema: live::SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            start: format!("{:016x}", self.start),
+            uptime_seconds: self.clock.uptime().as_secs_f64(),
+            slot_seconds: slots.length_s,
+            next_second: slots.next_second(),
+            kept_seconds: KEPT.as_secs(),
+            bounds_us: live::bounds_us(),
+            warnings,
+            more_warnings,
+            clients: status.clients,
+            in_hand: status.in_hand,
+            memory_used_bytes,
+            memory_limit_bytes,
+            nodes: nodes.map(|(number, node)| LiveNode::of(number, node)).collect(),
+            volumes: volumes
+                .iter()
+                .map(|v| LiveVolume {
+                    name: v.name.clone(),
+                    size_bytes: v.size_bytes,
+                    copies: v.copies.as_ref().map(LiveCopies::of),
+                })
+                .collect(),
+            slots: Vec::new(),
+        };
+        Some((report, slots))
     }
 
     /// Where anyone is let in, if the cluster has no keys.

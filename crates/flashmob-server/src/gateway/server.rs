@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, SyncSender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -34,7 +34,7 @@ use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
-use crate::status::{Reporter, VolumeQuestion, reporter};
+use crate::status::{LiveQuestion, Reporter, VolumeQuestion, reporter};
 use crate::store::extent_id::unique_id;
 
 const WAKE: Token = Token(0);
@@ -99,6 +99,9 @@ pub struct GatewayServer {
     questions: Receiver<SyncSender<Report>>,
     trace_questions: Receiver<SyncSender<TraceReport>>,
     volume_questions: Receiver<VolumeQuestion>,
+    live_questions: Receiver<LiveQuestion>,
+    /// Differs between starts.
+    pub(super) start: u64,
     whereabouts: Whereabouts,
     sightings: Receiver<Sighting>,
     pub(super) marks: Marks,
@@ -198,12 +201,15 @@ impl GatewayServer {
                 places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes, keys.as_ref())?);
             }
         }
+        // Nobody can ask without an administrative port, which a gateway inside a program does not serve.
+        let is_watched = config.admin.is_some() && kept.is_some();
         let (memory, config_path) = kept.unzip();
         let (maps, copies) = Maps::open(config, config_path, start.take_over, &wake)?;
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
             memory_bytes: config.memory_bytes,
             clients_max: config.connections,
+            keeps_live: is_watched,
             extent_ids: memory.as_ref().map_or_else(|| named_extents(config), ExtentMemory::extent_ids),
             ..GatewayConfig::new(id, session, volumes)
         })?;
@@ -217,6 +223,7 @@ impl GatewayServer {
         let (reporter, questions) = reporter(wake.clone());
         let (reporter, trace_questions) = reporter.with_traces();
         let (reporter, volume_questions) = reporter.with_volumes();
+        let (reporter, live_questions) = if is_watched { reporter.with_live() } else { (reporter, channel().1) };
         let (whereabouts, sightings) = whereabouts(wake.clone());
         Ok(GatewayServer {
             gateway,
@@ -233,6 +240,8 @@ impl GatewayServer {
             questions,
             trace_questions,
             volume_questions,
+            live_questions,
+            start: session,
             whereabouts,
             sightings,
             marks: Marks::default(),
@@ -343,7 +352,13 @@ impl GatewayServer {
             || self.clients.iter().any(|(_, c)| c.closing.is_some());
         let soon = closing.then_some(Duration::from_millis(20));
         let surplus = self.surplus.due(self.gateway.memory_used_bytes());
-        let dues = self.gateway.next_timeout().into_iter().chain(surplus).chain(self.maps.scrubs_due(&self.gateway));
+        let dues = self
+            .gateway
+            .next_timeout()
+            .into_iter()
+            .chain(surplus)
+            .chain(self.maps.scrubs_due(&self.gateway))
+            .chain(self.links.local_due());
         // Whose rights were revoked is out within a second, though nobody asks for anything.
         let dues = dues.chain(self.links.keys().map(|_| self.next_look));
         let due = dues.min().map(|at| self.clock.until(at));
@@ -410,6 +425,11 @@ impl GatewayServer {
         }
         while let Ok(question) = self.volume_questions.try_recv() {
             self.answer_about_volumes(now, question);
+        }
+        while let Ok(LiveQuestion { since, answer }) = self.live_questions.try_recv() {
+            if let Some(report) = self.live_report(since) {
+                let _ = answer.try_send(report);
+            }
         }
     }
 

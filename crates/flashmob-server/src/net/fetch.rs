@@ -154,6 +154,14 @@ pub fn fetch_status(target: &Target) -> Result<Vec<u8>, FetchError> {
     fetch(target, "/status")
 }
 
+/// The body of `/live` from a second on, in the same way.
+///
+/// # Errors
+/// See [`FetchError`]; a node's port, which has no history, is [`FetchError::Foreign`].
+pub fn fetch_live(target: &Target, since: u64) -> Result<Vec<u8>, FetchError> {
+    fetch(target, &format!("/live?since={since}"))
+}
+
 /// The body of `/trace`, in the same way.
 ///
 /// # Errors

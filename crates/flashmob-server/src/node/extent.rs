@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flashmob_core::checksum::checksum;
 use flashmob_core::elevator::IssueOrder;
-use flashmob_core::node::{Host, MirrorDone, Node, NodeConfig, TryRead, boot_id_of};
+use flashmob_core::node::{Host, LoopTimes, MirrorDone, Node, NodeConfig, TryRead, boot_id_of};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use flashmob_core::wire::mirror::Recalled;
@@ -437,6 +437,11 @@ impl Host for FileHost {
 
     fn now(&mut self) -> Time {
         self.clock.now()
+    }
+
+    fn loop_times(&mut self) -> Option<LoopTimes> {
+        let (running, starved) = flashmob_host::threads::own_times()?;
+        Some(LoopTimes { running, starved })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nodes and gateways fill these reports in; `admin` serves them. Nothing here depends on either.
 
 pub mod condition;
+pub mod live;
 pub mod replace;
 pub mod report;
 pub mod scrub;
@@ -11,6 +12,8 @@ pub mod volumes;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use flashmob_core::gateway::LiveSlots;
+use live::{ENTRIES_MAX, LiveReport, LiveSlot};
 use replace::Replacement;
 use report::Report;
 use scrub::Scrubbing;
@@ -27,6 +30,8 @@ pub struct Reporter {
     traces: Option<SyncSender<SyncSender<TraceReport>>>,
     /// Absent in a node, which has no volumes.
     volumes: Option<SyncSender<VolumeQuestion>>,
+    /// Absent where nothing is recorded: in a node, and in a gateway without an administrative port.
+    live: Option<SyncSender<LiveQuestion>>,
     wake: Wake,
 }
 
@@ -41,6 +46,15 @@ pub enum VolumeQuestion {
     Scrub(Scrubbing),
 }
 
+/// What a gateway is asked about what its nodes do: from which second on, and who waits.
+#[derive(Debug)]
+pub struct LiveQuestion {
+    /// The first second since its start that is wanted.
+    pub since: u64,
+    /// Receives the answer.
+    pub answer: SyncSender<(LiveReport, LiveSlots)>,
+}
+
 /// Maximum number of questions that wait for the loop.
 const ASKS_MAX: usize = 16;
 /// How long the loop may take to answer.
@@ -50,7 +64,7 @@ const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 #[must_use]
 pub fn reporter(wake: Wake) -> (Reporter, Receiver<SyncSender<Report>>) {
     let (asks, questions) = sync_channel(ASKS_MAX);
-    (Reporter { asks, traces: None, volumes: None, wake }, questions)
+    (Reporter { asks, traces: None, volumes: None, live: None, wake }, questions)
 }
 
 /// Puts a question to the event loop; `None` if too many wait, or if no answer comes in time.
@@ -80,6 +94,27 @@ impl Reporter {
     pub fn with_volumes(self) -> (Reporter, Receiver<VolumeQuestion>) {
         let (asks, questions) = sync_channel(ASKS_MAX);
         (Reporter { volumes: Some(asks), ..self }, questions)
+    }
+
+    /// Adds questions about what nodes do, and returns the end at which the event loop receives them.
+    #[must_use]
+    pub fn with_live(self) -> (Reporter, Receiver<LiveQuestion>) {
+        let (asks, questions) = sync_channel(ASKS_MAX);
+        (Reporter { live: Some(asks), ..self }, questions)
+    }
+
+    /// Whether it is recorded what nodes do.
+    #[must_use]
+    pub fn has_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// What nodes did from a second on; `None` if that is not recorded here or the loop does not answer in time.
+    #[must_use]
+    pub fn ask_live(&self, since: u64) -> Option<LiveReport> {
+        let (report, slots) = ask(self.live.as_ref()?, &self.wake, |answer| LiveQuestion { since, answer })?;
+        // In this thread, not in the loop, for there may be many.
+        Some(LiveReport { slots: slots.slots(ENTRIES_MAX).iter().map(LiveSlot::of).collect(), ..report })
     }
 
     /// Whether there are volumes.

@@ -58,7 +58,7 @@ enum FollowArg {
 }
 
 pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
-    let config = Config::load(&args.config)?;
+    let mut config = Config::load(&args.config)?;
     if args.check {
         print!("{}", config.to_toml()?);
         return Ok(());
@@ -71,9 +71,9 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         args.config.display(),
         beside.file_name().unwrap_or_default().to_string_lossy()
     );
+    config.admin = args.admin.or(config.admin);
     let is_refused =
         |addr: &SocketAddr| config.keys.is_none() && !args.insecure && ListenAddr::Tcp(*addr).is_for_others();
-    let admin = args.admin.or(config.admin);
     if let Some(Listen::Tcp(addr)) =
         config.listen.iter().find(|listen| matches!(listen, Listen::Tcp(addr) if is_refused(addr)))
     {
@@ -83,7 +83,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             args.config.display()
         );
     }
-    if let Some(addr) = admin.filter(is_refused) {
+    if let Some(addr) = config.admin.filter(is_refused) {
         bail_value!(
             "without keys anyone who can reach {addr} could read the status of all nodes, and replace extents: give the cluster keys (flashmob key init {}), \
              or use a network that you trust and --insecure",
@@ -92,7 +92,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     }
     let mut server =
         GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
-    let _admin = admin.map(|addr| serve_admin(addr, &config, &server)).transpose()?;
+    let _admin = config.admin.map(|addr| serve_admin(addr, &config, &server)).transpose()?;
     let follows = args.follow == FollowArg::Auto && has_nodes_elsewhere(&config);
     let _follower = follows.then(|| Follower::start(server.whereabouts(), config.keys.is_some())).flatten();
     let stopper = server.stopper();

@@ -1,5 +1,6 @@
 //! Counters, histograms and samples.
 
+use super::live::Live;
 use super::samples::Samples;
 use crate::counters::counters;
 use crate::op::Op;
@@ -17,7 +18,7 @@ counters! {
     }
 }
 
-/// Counters, times between stages, and sampled requests.
+/// Counters, times between stages, sampled requests, and what nodes did each second.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests accepted, by the operation's wire number.
@@ -25,4 +26,5 @@ pub struct Metrics {
     pub counters: GatewayCounters,
     pub stages: StageRecorder<GatewayInterval>,
     pub samples: Samples,
+    pub live: Live,
 }

@@ -11,6 +11,7 @@
 //!  node        its identity, reports and round trip
 //!  links       the state of each link, the batches out on it           holds queue's pieces
 //!  metrics     counters, stages, samples
+//!  live        what each node did in each second
 //! ```
 //!
 //! A request knows only the number of its pieces, a queue only the keys of requests; `pieces.rs` and `complete.rs` connect the two.
@@ -18,6 +19,7 @@
 mod clients;
 pub mod fairness;
 mod links;
+pub mod live;
 mod memory;
 mod metrics;
 mod node;

@@ -39,6 +39,8 @@ pub struct Node {
     pub condition: Option<(Condition, Time)>,
     /// When the owner was last told that a second device shows its extent.
     pub copy_told: Option<Time>,
+    /// Reads that its extent, in this process, answered at once.
+    pub read_here: u64,
     /// The offset of its clock.
     pub clock: ClockRelation,
 }

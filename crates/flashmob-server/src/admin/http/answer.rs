@@ -20,6 +20,7 @@ use super::waiting::Answering;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::keys::AdminKeys;
+use crate::status::live::LiveReport;
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
 use crate::status::report::Report;
 use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest, ScrubRequest};
@@ -37,6 +38,7 @@ const INDEX: &str = concat!(
     "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> prints it.</li>\n",
     "<li><a href=\"/metrics\">/metrics</a>: metrics for Prometheus.</li>\n",
     "<li><a href=\"/trace\">/trace</a>: requests sampled by a gateway, as JSON. <code>flashmob trace cluster</code> prints them.</li>\n",
+    "<li><a href=\"/live\">/live</a>: what a gateway's nodes did in each of the last 600 seconds, as JSON. <code>flashmob status --watch</code> draws it.</li>\n",
     "<li><a href=\"/volumes\">/volumes</a>: the volumes of a gateway by node, as JSON. <code>flashmob volume show</code> prints them.</li>\n",
     "<li>/join: nodes announce themselves here.</li>\n",
     "</ul></body></html>\n",
@@ -157,8 +159,8 @@ async fn answer_to(
     if path == "/volumes/scrub" {
         return scrub(asker, request).await;
     }
-    if !["/", "/status", "/metrics", "/trace", "/volumes"].contains(&path) {
-        let why = "Not found. The pages are /, /status, /metrics, /trace and /volumes.\n";
+    if !["/", "/status", "/metrics", "/trace", "/live", "/volumes"].contains(&path) {
+        let why = "Not found. The pages are /, /status, /metrics, /trace, /live and /volumes.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
     }
     // hyper itself leaves out the body when the method is HEAD.
@@ -175,6 +177,9 @@ async fn answer_to(
     }
     if path == "/trace" {
         return trace(asker).await;
+    }
+    if path == "/live" {
+        return live(asker, request.uri().query()).await;
     }
     if path == "/volumes" {
         return volumes(asker).await;
@@ -352,6 +357,37 @@ async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
     match tokio::task::spawn_blocking(move || reporter.ask_traces()).await.ok().flatten() {
         Some(report) => written(JSON, serde_json::to_vec(&report).map_err(|e| e.to_string())),
         None => busy(),
+    }
+}
+
+/// What nodes did, from the second that the query names on.
+async fn live(asker: &Asker, query: Option<&str>) -> Response<Full<Bytes>> {
+    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_live) else {
+        let why = "Nodes keep no history. Request /live from the gateway.\n";
+        return response(StatusCode::NOT_FOUND, TEXT, why);
+    };
+    let Some(since) = since_of(query) else {
+        let why = "The query of /live is none, or since=SECOND: the next_second of the last answer.\n";
+        return response(StatusCode::BAD_REQUEST, TEXT, why);
+    };
+    let _one_at_a_time = asker.last.lock().await;
+    match tokio::task::spawn_blocking(move || reporter.ask_live(since)).await.ok().flatten() {
+        Some(report) => {
+            let warnings = report.warnings.into_iter().chain(asker.warning.clone()).collect();
+            let report = LiveReport { warnings, ..report };
+            written(JSON, serde_json::to_vec(&report).map_err(|e| e.to_string()))
+        }
+        None => busy(),
+    }
+}
+
+/// `since=SECOND` alone; 0 without a query.
+fn since_of(query: Option<&str>) -> Option<u64> {
+    match query {
+        None | Some("") => Some(0),
+        Some(query) => {
+            query.strip_prefix("since=").filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
+        }
     }
 }
 

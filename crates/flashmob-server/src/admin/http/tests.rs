@@ -1,4 +1,5 @@
 mod keys;
+mod live;
 mod replace;
 mod scrub;
 
@@ -12,6 +13,7 @@ use super::*;
 use crate::admin::metrics::{Format, strict};
 use crate::admin::samples;
 use crate::net::fetch;
+use crate::status::live::LiveReport;
 use crate::status::report::Report;
 use crate::status::reporter;
 
