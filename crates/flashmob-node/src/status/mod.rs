@@ -25,7 +25,7 @@ use flashmob_server::status::report::{Report, SCHEMA};
 const WATCH_MIN: Duration = Duration::from_millis(100);
 
 /// Show the status of a running gateway or node.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   flashmob status 127.0.0.1:10810
@@ -38,9 +38,40 @@ pub struct StatusArgs {
     /// Output format: a table, or the JSON of /status.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
-    /// Repeat at this interval.
+    /// Repeat at this interval. On a terminal, flashmob draws what the nodes of a gateway do: q quits, z zooms.
     #[arg(long, value_name = "TIME", value_parser = crate::values::time_or_none)]
     watch: Option<Duration>,
+}
+
+impl StatusArgs {
+    /// What to print.
+    #[must_use]
+    pub fn output(&self) -> Output {
+        self.output
+    }
+
+    /// The interval at which it is repeated.
+    #[must_use]
+    pub fn watch(&self) -> Option<Duration> {
+        self.watch
+    }
+
+    /// The port to ask.
+    ///
+    /// # Errors
+    /// See [`AdminArgs::open`].
+    pub fn open(&self) -> anyhow::Result<Target> {
+        self.admin.open()
+    }
+}
+
+/// Whether an interval of `--watch` is long enough.
+///
+/// # Errors
+/// It is too short.
+pub fn check_interval(interval: Duration) -> anyhow::Result<()> {
+    ensure_value!(interval >= WATCH_MIN, "--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
+    Ok(())
 }
 
 /// What to print.
@@ -83,8 +114,7 @@ fn print(
     mut screen: Screen<'_>,
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<()> {
-    let interval = watch.unwrap_or(WATCH_MIN);
-    ensure_value!(interval >= WATCH_MIN, "--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
+    check_interval(watch.unwrap_or(WATCH_MIN))?;
     let mut text = state(admin, output, screen.colour)?;
     let mut first = true;
     loop {

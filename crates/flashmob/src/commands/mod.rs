@@ -30,6 +30,7 @@ mod times;
 #[cfg(target_os = "linux")]
 mod trace;
 mod volume;
+mod watch;
 pub(crate) mod weak;
 
 use std::process::ExitCode;
@@ -103,7 +104,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Join(args) => join::run(&args),
         Command::Client(args) => client::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Discover(args) => discover::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Status(args) => watch::status(&args).map(|()| ExitCode::SUCCESS),
         Command::Volume(args) => volume::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
         Command::Net(args) => net::run(&args),
