@@ -50,6 +50,6 @@ flood '64 connections with 64 outstanding reads of 32 KiB' --connections 64 --ou
 flood '64 connections, slow readers' --slow --connections 64 --outstanding 256 --length 32768 --requests 256
 flood '64 connections with 4 outstanding writes of 1 MiB' --command write --connections 64 --outstanding 4 --length 1048576 --requests 8
 flood '64 connections with 2 outstanding reads of 32 MiB' --connections 64 --outstanding 2 --length 33554432 --requests 1
-# It has to have been a flood: more was asked for than there is room for.
-memory_of "$ADMIN" '.limit_bytes == 134217728 and .peak_bytes > .limit_bytes / 2' >/dev/null || fail "the gateway was never near its limit: $(memory_of "$ADMIN" .)"
+# It has to have been a flood: more was asked for than there is room for. What nodes did each second has a part of the memory.
+memory_of "$ADMIN" '.limit_bytes <= 134217728 and .limit_bytes >= 134217728 * 0.9 and .peak_bytes > .limit_bytes / 2' >/dev/null || fail "the gateway was never near its limit: $(memory_of "$ADMIN" .)"
 pass 'the gateway was near its limit'
