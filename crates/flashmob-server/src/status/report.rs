@@ -142,7 +142,7 @@ pub struct VolumeReport {
 }
 
 /// The copies of a volume.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopiesReport {
     /// Copies of each chunk.
     pub copies: usize,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::strict::{Sample, parse};
 use super::*;
 use crate::admin::samples::{EVIL, gateway, model, node, node_of_volume};
+use crate::status::report::{CopiesReport, Rebuild, ScrubReport};
 
 const BOTH: [Format; 2] = [Format::Prometheus, Format::OpenMetrics];
 
@@ -156,5 +157,39 @@ fn values_that_no_format_can_hold_do_not_spoil_the_rest() {
         assert!(value(&samples, "flashmob_gateway_failures_total", &[]) >= i64::MAX as f64);
         let queued = |le| value(&samples, "flashmob_stage_seconds_bucket", &[("stage", "queued"), ("le", le)]);
         assert_eq!([queued("0.5"), queued("1.0"), queued("2.0"), queued("+Inf")], [9.0, 9.0, 64_000.0, 64_000.0]);
+    }
+}
+
+/// The names of metrics in a text.
+fn names_in(text: &str) -> BTreeSet<String> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_of_name(c)).filter(|word| word.starts_with("flashmob_"));
+    // Variables of the dashboard and label_values(...) are no exception: they name metrics, too.
+    words.map(str::to_string).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_name_metrics_that_exist() {
+    let mut report = gateway();
+    for volume in report.gateway.iter_mut().flat_map(|gateway| &mut gateway.volumes) {
+        let scrub = ScrubReport { compared_seconds_ago: Some(1.0), ..ScrubReport::default() };
+        let rebuild = Rebuild::of(1, 1, Some(1.0));
+        volume.copies = Some(CopiesReport { copies: 2, rebuild, scrub, ..CopiesReport::default() });
+    }
+    for node in report.gateway.iter_mut().flat_map(|gateway| &mut gateway.volumes).flat_map(|volume| &mut volume.nodes)
+    {
+        let condition = node.condition.get_or_insert_default();
+        (condition.celsius, condition.battery_percent, condition.free_bytes) = (Some(30.0), Some(9), Some(1));
+        condition.unallocated_bytes = Some(1);
+    }
+    let known: BTreeSet<String> = scrape(&report, Format::Prometheus).into_iter().map(|sample| sample.name).collect();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    for (path, least) in
+        [("grafana/flashmob.json", 25), ("prometheus/alerts.yml", 12), ("prometheus/alerts-test.yml", 12)]
+    {
+        let names = names_in(&std::fs::read_to_string(root.join(path)).unwrap());
+        let unknown: Vec<_> = names.difference(&known).collect();
+        assert!(unknown.is_empty(), "{path}: {unknown:?}");
+        assert!(names.len() >= least, "{path}: {names:?}");
     }
 }
