@@ -62,10 +62,14 @@ for part in 'threads --block-size 1,512,4k --threads 1,2,4,8,16 --time 0.3' 'bas
     "$FLASHMOB" --quiet bench disk "$FILE" --size 256MiB "${words[@]:1}" --save "$DIR/own-${words[0]}.json" >/dev/null 2>"$DIR/own.log" || { cat "$DIR/own.log" >&2; fail "bench disk $part"; }
 done
 "$FLASHMOB" report "$DIR"/own-*.json -o "$DIR/own.html"
-for claim in C2 C3 C10 C11; do
+for claim in C3 C10 C11; do
     verdict=$(verdicts $claim "$DIR/own.html" | { grep -Ex 'holds|fails' || true; } | sort -u | tr '\n' ' ')
     [ -n "$verdict" ] || fail "$claim is not judged on this machine's disk"
     pass "$claim on this machine's disk: $verdict"
 done
-verdicts C12 "$DIR/own.html" | grep -qx open || fail 'C12 was not measured on this machine and is called otherwise'
+# C2 is about tablets, and this is none; schedulers were not compared.
+for claim in C2 C12; do
+    verdict=$(verdicts $claim "$DIR/own.html" | sort -u | tr '\n' ' ')
+    [ "$verdict" = 'open ' ] || fail "$claim was not measured on this machine and is called otherwise: $verdict"
+done
 pass 'what was not measured is called that'
