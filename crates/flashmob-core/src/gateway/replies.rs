@@ -113,7 +113,7 @@ impl Gateway {
         self.nodes[node].way.note(now, way);
         self.metrics.live.answered_n(node, [way_nanos, node_nanos], count);
         let of_run = pieces.get(usize::from(run.first)..usize::from(run.first) + usize::from(run.span));
-        match of_run {
+        match of_run.filter(|_| self.metrics.live.is_on()) {
             // Of different ages: reads of several clients.
             Some(of_run @ [first, .., last]) if first.received != last.received && count == of_run.len() => {
                 for of_one_time in of_run.chunk_by(|a, b| a.received == b.received) {
