@@ -41,6 +41,8 @@ pub(super) struct Lines {
     random: Random,
     /// Loss on the line of each port, in parts per million.
     losses_ppm: Vec<u32>,
+    /// What a frame takes longer each way on the line of each port.
+    delays_ns: Vec<u64>,
 }
 
 impl Lines {
@@ -54,12 +56,19 @@ impl Lines {
             order: 0,
             random: Random::new(seed),
             losses_ppm: vec![line.loss_ppm; ports.len()],
+            delays_ns: vec![0; ports.len()],
         }
     }
 
     pub(super) fn set_loss(&mut self, port: Port, loss_ppm: u32) {
         if let Some(loss) = self.losses_ppm.get_mut(port.0 as usize) {
             *loss = loss_ppm;
+        }
+    }
+
+    pub(super) fn set_delay(&mut self, port: Port, delay_ns: u64) {
+        if let Some(delay) = self.delays_ns.get_mut(port.0 as usize) {
+            *delay = delay_ns;
         }
     }
 
@@ -103,7 +112,8 @@ impl Lines {
         let leaves = begins.saturating_add(line.send_ns(u64::from(frame.len_bytes)).max(1));
         pipe.leaving.push_back(leaves);
         let jitter_ns = if line.jitter_ns == 0 { 0 } else { self.random.next() % (line.jitter_ns + 1) };
-        let at_ns = leaves.saturating_add(line.delay_ns + jitter_ns).max(pipe.last_arrival_ns);
+        let delay_ns = line.delay_ns + self.delays_ns.get(port.0 as usize).copied().unwrap_or_default();
+        let at_ns = leaves.saturating_add(delay_ns + jitter_ns).max(pipe.last_arrival_ns);
         pipe.last_arrival_ns = at_ns;
         out.counters.transmissions += 1;
         out.counters.frames += 1;

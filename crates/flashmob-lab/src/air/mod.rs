@@ -28,6 +28,7 @@ pub mod profile;
 mod stream;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use flashmob_core::units::Time;
 
@@ -153,6 +154,13 @@ impl Air {
             Means::Ideal { .. } => {}
             Means::Lines(lines) => lines.set_loss(port, loss_ppm),
             Means::Cell(cell) => cell.set_loss(port, loss_ppm),
+        }
+    }
+
+    /// Lets frames on the line of a port take longer, each way. Other media than lines have none.
+    pub fn set_delay(&mut self, port: Port, delay: Duration) {
+        if let Means::Lines(lines) = &mut self.means {
+            lines.set_delay(port, u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX));
         }
     }
 

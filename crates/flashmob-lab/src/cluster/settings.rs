@@ -2,7 +2,8 @@
 
 use flashmob_core::copies::COPIES_MAX;
 
-use super::{Settings, SettingsError};
+use super::{Settings, SettingsError, Weakness};
+use crate::air::Medium;
 
 /// Maximum nodes.
 pub const NODES_MAX: u32 = 1000;
@@ -71,6 +72,9 @@ impl Settings {
         }
         if let Some(weak) = self.weak {
             weak.check(self.nodes)?;
+            if matches!(weak.by, Weakness::Far(_)) && !matches!(self.air.medium, Medium::Lines(_)) {
+                return wrong("the air of a node with a delay", "one with lines, such as wan");
+            }
         }
         if !(0.0..=100.0).contains(&self.read_percent) {
             return wrong("the share of reads", "0 to 100 %");

@@ -10,6 +10,9 @@ use crate::flash::Profile;
 /// How many times slower than others a node may be.
 pub const SLOWER_MAX: f64 = 1000.0;
 
+/// How much longer a node's line may take, each way.
+pub const FARTHER_MAX: Duration = Duration::from_secs(10);
+
 /// The last nodes of a cluster differ from the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weak {
@@ -35,6 +38,8 @@ pub enum Weakness {
     },
     /// So many of a million frames to and from it are lost on the way, before they are sent again.
     Lossy(u32),
+    /// Its line takes so much longer, each way.
+    Far(Duration),
 }
 
 impl Weak {
@@ -56,10 +61,11 @@ impl Weak {
             Weakness::Flash(factor) | Weakness::Throttled(factor) => (1.0..=SLOWER_MAX).contains(&factor),
             Weakness::Dozes { every, time } => !time.is_zero() && time < every && every.as_secs() <= 3600,
             Weakness::Lossy(ppm) => ppm <= 900_000,
+            Weakness::Far(delay) => delay <= FARTHER_MAX,
         };
         is_possible.then_some(()).ok_or(SettingsError::OutOfRange(
             "the weakness of nodes",
-            "a factor of 1 to 1000, pauses shorter than an hour and their period, or at most 90 % of loss",
+            "a factor of 1 to 1000, pauses shorter than an hour and their period, at most 90 % of loss, or at most 10 s of delay",
         ))
     }
 }
@@ -97,6 +103,14 @@ impl Settings {
     pub(super) fn loss_ppm_of(&self, node: u32) -> Option<u32> {
         match self.weakness(node)? {
             Weakness::Lossy(ppm) => Some(ppm),
+            _ => None,
+        }
+    }
+
+    /// What the line of a node takes longer, each way.
+    pub(super) fn delay_of(&self, node: u32) -> Option<Duration> {
+        match self.weakness(node)? {
+            Weakness::Far(delay) => Some(delay),
             _ => None,
         }
     }

@@ -107,6 +107,9 @@ impl World {
             if let Some(ppm) = settings.loss_ppm_of(node) {
                 airs[*cell].set_loss(*port, ppm);
             }
+            if let Some(delay) = settings.delay_of(node) {
+                airs[*cell].set_delay(*port, delay);
+            }
         }
         let links = gateway.core.links_count();
         let nodes: Result<Vec<SimNode>, SettingsError> =

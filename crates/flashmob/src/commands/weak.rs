@@ -5,7 +5,7 @@ use flashmob_text::{exact_duration, parse_duration, parse_percent};
 
 /// Parses `N:HOW=VALUE`.
 pub fn parse(text: &str) -> Result<Weak, String> {
-    let wanted = "must be N:flash=FACTOR, N:throttle=FACTOR, N:doze=TIME/PERIOD or N:loss=PERCENT, such as 4:flash=2, 1:doze=200ms/2s or 1:loss=20%";
+    let wanted = "must be N:flash=FACTOR, N:throttle=FACTOR, N:doze=TIME/PERIOD, N:loss=PERCENT or N:delay=TIME, such as 4:flash=2, 1:doze=200ms/2s or 1:loss=20%";
     parts(text).ok_or_else(|| wanted.to_string())
 }
 
@@ -21,6 +21,7 @@ fn parts(text: &str) -> Option<Weak> {
             Weakness::Dozes { every: parse_duration(every).ok()?, time: parse_duration(time).ok()? }
         }
         "loss" => Weakness::Lossy((parse_percent(value).ok()? * 10_000.0).round() as u32),
+        "delay" => Weakness::Far(parse_duration(value).ok()?),
         _ => return None,
     };
     Some(Weak { nodes: nodes.parse().ok()?, by })
@@ -33,6 +34,7 @@ pub fn text(weak: Weak) -> String {
         Weakness::Flash(factor) => format!("{nodes}:flash={factor}"),
         Weakness::Throttled(factor) => format!("{nodes}:throttle={factor}"),
         Weakness::Dozes { every, time } => format!("{nodes}:doze={}/{}", exact_duration(time), exact_duration(every)),
+        Weakness::Far(delay) => format!("{nodes}:delay={}", exact_duration(delay)),
         Weakness::Lossy(ppm) => format!("{nodes}:loss={}%", f64::from(ppm) / 10_000.0),
     }
 }
@@ -43,7 +45,9 @@ mod tests {
 
     #[test]
     fn each_weakness_is_read_and_written() {
-        for wanted in ["4:flash=2", "1:throttle=1.5", "2:doze=200ms/2s", "2:doze=1500us/1s", "1:loss=0.5%"] {
+        for wanted in
+            ["4:flash=2", "1:throttle=1.5", "2:doze=200ms/2s", "2:doze=1500us/1s", "1:loss=0.5%", "3:delay=20ms"]
+        {
             assert_eq!(text(parse(wanted).unwrap()), wanted);
         }
         assert_eq!(parse("2:doze=0.2s/2000ms"), parse("2:doze=200ms/2s"));
@@ -63,6 +67,7 @@ mod tests {
             "1:doze=2s",
             "1:doze=2s/",
             "1:loss=200%",
+            "1:delay=soon",
         ] {
             assert!(parse(wrong).unwrap_err().contains("such as 4:flash=2"), "{wrong}");
         }

@@ -44,8 +44,10 @@ fn supervise(plan: Plan, dir: &Path) -> anyhow::Result<u8> {
     }
     let mut air = Air::new(&plan.air, &attachments, plan.seed);
     for number in 0..plan.nodes {
-        if let Some(Weakness::Lossy(ppm)) = plan.weakness(number) {
-            air.set_loss(address::node(number), ppm);
+        match plan.weakness(number) {
+            Some(Weakness::Lossy(ppm)) => air.set_loss(address::node(number), ppm),
+            Some(Weakness::Far(delay)) => air.set_delay(address::node(number), delay),
+            _ => {}
         }
     }
     let medium = medium::start(air, taps)?;

@@ -24,6 +24,18 @@ fn a_frame_takes_its_bits_and_the_delay_of_each_line_on_its_way() {
 }
 
 #[test]
+fn one_line_may_take_longer_than_the_others_each_way() {
+    let mut air = Air::new(&profile("wan,rate=10Mbit,delay=2ms"), &with_wired_gateway(2), 1);
+    air.set_delay(Port(2), std::time::Duration::from_millis(30));
+    for (id, from, to) in [(0, 0, 1), (1, 1, 0), (2, 0, 2), (3, 2, 0)] {
+        air.submit(Time(0), frame(id, from, to, 1250));
+    }
+    let mut took: Vec<(u64, u64)> = finish(&mut air).iter().map(|o| (o.id, o.at.0 / MS)).collect();
+    took.sort_unstable();
+    assert_eq!(took, [(0, 3), (1, 3), (2, 33), (3, 33)]);
+}
+
+#[test]
 fn lines_have_nothing_in_common() {
     let mut air = Air::new(&profile("wan,rate=10Mbit,delay=0s"), &with_wired_gateway(5), 1);
     for node in 1..=5 {

@@ -92,8 +92,8 @@ struct LabOptions {
     /// Copies of each chunk: a volume with copies in place of a linear one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=COPIES_MAX as i64))]
     copies: Option<u32>,
-    /// The last N nodes are weaker than the others: N:flash=FACTOR (so many times slower), or N:loss=PERCENT (of frames, on
-    /// the way to them).
+    /// The last N nodes are weaker than the others: N:flash=FACTOR (so many times slower), N:loss=PERCENT (of
+    /// frames, on the way to them), or N:delay=TIME (so much longer each way; with --air wan alone).
     #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
     weak: Option<Weak>,
     /// Give the cluster keys: links are encrypted and authenticated. FLASHMOB_URI is a unix socket then.
@@ -167,10 +167,13 @@ impl LabOptions {
             Weakness::Lossy(_) if matches!(model.parts.air.medium, Medium::Ideal { .. }) => {
                 "an ideal air loses nothing; choose another --air"
             }
+            Weakness::Far(_) if !matches!(model.parts.air.medium, Medium::Lines(_)) => {
+                "only lines have a delay of their own; choose --air wan"
+            }
             Weakness::Throttled(_) | Weakness::Dozes { .. } => {
                 "the processors of a lab are those of this machine; use 'flashmob simulate', or stop a node with 'kill -STOP'"
             }
-            Weakness::Flash(_) | Weakness::Lossy(_) => return Ok(()),
+            Weakness::Flash(_) | Weakness::Lossy(_) | Weakness::Far(_) => return Ok(()),
         };
         bail_value!("--weak {}: {lacks}", weak::text(weak));
     }

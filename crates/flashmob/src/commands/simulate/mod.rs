@@ -73,7 +73,8 @@ pub struct CopiesArgs {
     #[arg(long, requires = "model", conflicts_with = "rebuild")]
     scrub: bool,
     /// The last N nodes are weaker than the others: N:flash=FACTOR (so many times slower), N:throttle=FACTOR (flash and
-    /// processor), N:doze=TIME/PERIOD (pauses), N:loss=PERCENT (of frames, on the way to them).
+    /// processor), N:doze=TIME/PERIOD (pauses), N:loss=PERCENT (of frames, on the way to them),
+    /// N:delay=TIME (so much longer each way; with --air wan alone).
     #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
     weak: Option<Weak>,
     /// A node, counted from 0, that is away during --time and then returns: N, or N:PERCENT if only that part of its blocks
