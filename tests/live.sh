@@ -47,6 +47,11 @@ next=$(jq .next_second "$DIR/live.json")
 expect 'nothing new since then' "?since=$next" '.slots == []'
 last=$(jq '.slots[-1].second' "$DIR/live.json")
 check 'a later second is the same one' test "$(live "?since=$last" -c '.slots[0]')" = "$(jq -c '.slots[-1]' "$DIR/live.json")"
+check 'the page is served' curl -fsS -D "$DIR/page.head" -o "$DIR/page.html" "http://$ADMIN/"
+check 'with a policy that allows nothing from elsewhere' grep -qi "^content-security-policy: default-src 'none'; script-src 'self'" "$DIR/page.head"
+grep -oE '(src|href)="[a-z]+\.(js|css|svg)"' "$DIR/page.html" | cut -d'"' -f2 | sort -u >"$DIR/files"
+[ "$(grep -c . "$DIR/files")" -ge 3 ] || fail "the page names no files: $(cat "$DIR/page.html")"
+while read -r file; do check "and $file of it" curl -fsS -o "$DIR/$file" "http://$ADMIN/$file"; done <"$DIR/files"
 check 'a wrong query is refused' test "$(curl -s -o "$DIR/refusal" -w '%{http_code}' "http://$ADMIN/live?since=now")" = 400
 grep -q 'since=SECOND' "$DIR/refusal" || fail "the refusal does not say how: $(cat "$DIR/refusal")"
 
@@ -54,6 +59,7 @@ stop node1 KILL
 is_away() { live_is '' '[.nodes[].state] == ["ready", "waiting"] or [.nodes[].state] == ["ready", "connecting"]'; }
 wait_for 10 'the dead node to show' is_away
 expect 'with a sentence' '' '.warnings | any(test("not linked"))'
+expect 'and as a finding, the worst' '' '.findings[0] | .cause == "not-linked" and .severity == "severe" and .node == 1 and .command == "flashmob discover"'
 run_node node1
 is_back() { live_is '' 'all(.nodes[]; .state == "ready")'; }
 wait_for 20 'the node to be back' is_back

@@ -114,6 +114,18 @@ impl Buckets {
         BOUNDS_NANOS.last().map(|&nanos| Duration::from_nanos(nanos))
     }
 
+    /// The mean in microseconds, each time taken as the geometric middle of its bucket; 0 without any.
+    #[must_use]
+    pub fn mean_us(&self) -> f64 {
+        let middle_us = |bucket: usize| {
+            let to = BOUNDS_NANOS.get(bucket).map_or(BOUNDS_NANOS[BOUNDS - 1] as f64 * 1.6, |&to| to as f64);
+            let from = bucket.checked_sub(1).map_or(to / 4.0, |before| BOUNDS_NANOS[before] as f64);
+            (from * to).sqrt() / 1e3
+        };
+        let sum: f64 = self.0.iter().enumerate().map(|(bucket, &count)| f64::from(count) * middle_us(bucket)).sum();
+        sum / self.total().max(1) as f64
+    }
+
     /// Of 16 bits each: a power of two by which they are to be multiplied, and the counts divided by it, rounded up, so that rare times stay.
     #[must_use]
     pub fn pack(&self) -> (u8, [u16; BUCKETS]) {
@@ -162,6 +174,16 @@ mod tests {
         assert_eq!(buckets.quantile(0.99), Some(Duration::from_nanos(249_990)));
         assert_eq!(buckets.quantile(1.0), Some(Duration::from_secs(4)), "the last bucket has no end");
         assert_eq!(buckets.quantile(f64::NAN), Some(Duration::from_nanos(160_900)), "no panic");
+    }
+
+    #[test]
+    fn means_are_estimated_from_the_middle_of_each_bucket() {
+        let mut buckets = Buckets::default();
+        assert_eq!(buckets.mean_us(), 0.0);
+        buckets.record_n(200_000, 3);
+        assert_eq!(buckets.mean_us().round(), 200.0, "all in (160, 250] us");
+        buckets.record_n(u64::MAX, 1);
+        assert_eq!((buckets.mean_us() / 1e5).round(), 13.0, "the last bucket counts as 5.1 s");
     }
 
     #[test]

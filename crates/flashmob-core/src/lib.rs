@@ -15,6 +15,7 @@ pub mod condition;
 pub mod copies;
 pub mod counters;
 pub mod device_model;
+pub mod diagnosis;
 pub mod elevator;
 mod enums;
 pub mod gateway;

@@ -27,6 +27,10 @@ pub struct TcpInfo {
     pub unacknowledged_segments: u32,
     /// Packets retransmitted.
     pub retransmissions: u32,
+    /// Segments that the other end says it had already: they were retransmitted in vain (Linux 4.19).
+    pub needless_retransmissions: u32,
+    /// Segments received out of their order, behind a gap (Linux 5.4).
+    pub out_of_order_segments: u32,
     /// Bytes written and not sent yet.
     pub not_sent_bytes: u32,
     /// Bytes sent, including retransmissions (Linux 4.19).
@@ -104,6 +108,8 @@ fn decode(info: &[u8; INFO_BYTES]) -> TcpInfo {
         receiver_limited_us: u64_at(176),
         send_buffer_limited_us: u64_at(184),
         bytes_sent: u64_at(200),
+        needless_retransmissions: u32_at(216),
+        out_of_order_segments: u32_at(224),
         send_window_bytes: u32_at(228),
         receive_window_bytes: u32_at(232),
     }

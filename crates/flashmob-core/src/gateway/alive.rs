@@ -152,9 +152,15 @@ impl Gateway {
     #[inline(never)]
     pub(super) fn handle_condition(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         let condition = decode_condition(meta)?;
-        let node = &mut self.nodes[self.links[id].node];
+        let number = self.links[id].node;
+        let node = &mut self.nodes[number];
+        let was_heard = node.condition.is_some();
         let before = node.condition.replace((condition.clone(), now)).map(|(before, _)| before).unwrap_or_default();
         let name = node.name.clone();
+        // The first report since the gateway's start may tell of a pause of long ago.
+        if was_heard && condition.pauses > 0 && condition.pauses != before.pauses {
+            node.paused = Some(now);
+        }
         if condition.crossed != before.crossed {
             let event = match condition.warnings() {
                 warnings if warnings.is_empty() => Event::NodeRecovered(name.clone()),

@@ -19,6 +19,7 @@ mod client;
 mod complete;
 mod config;
 mod copies;
+mod facts;
 mod held;
 mod late;
 mod limits;

@@ -334,6 +334,16 @@ fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
         [Event::NodeRecovered("n".into()), Event::NodePaused("n".into(), "paused 60 s: the device slept".into())];
     assert_eq!(bed.events, expected);
     assert_eq!(battery_percent(&bed), Some(Some(79)));
+    assert_eq!(bed.gateway.paused_ago(0, bed.now + MS), Some(MS));
+    // What a gateway hears first may be long ago.
+    let mut bed = Bed::new(Some(PACE), true);
+    tell(&mut bed, &Condition { pauses: 3, ..low.clone() });
+    assert_eq!(bed.gateway.paused_ago(0, bed.now), None);
+    // A node that was started anew counts anew.
+    tell(&mut bed, &low);
+    assert_eq!(bed.gateway.paused_ago(0, bed.now), None);
+    tell(&mut bed, &Condition { pauses: 1, ..low.clone() });
+    assert_eq!(bed.gateway.paused_ago(0, bed.now), Some(Duration::ZERO));
     // A node that did not say that it knows such frames must not send one.
     let mut bed = Bed::new(Some(PACE), false);
     tell(&mut bed, &low);

@@ -1,4 +1,4 @@
-//! The HTTP server behind `--admin`: `/status`, `/metrics` and a page that names them.
+//! The HTTP server behind `--admin`: `/status`, `/metrics`, and a gateway's live page ([`page`]).
 //!
 //! It only reads, with few exceptions: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
 //! ([`crate::discovery::hear`]); a gateway replaces extents and scrubs volumes. No client, however slow or many, may cost the event loop more than one report or announcement at a time
@@ -14,6 +14,7 @@
 mod answer;
 mod gate;
 mod host;
+mod page;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -42,6 +43,7 @@ use crate::keys::AdminKeys;
 use crate::keys::folder::ADMIN_PURPOSE;
 use crate::net::ListenAddr;
 use crate::net::tls::{HANDSHAKE_RECORD, accept};
+use crate::status::finding::{Insecure, insecure};
 
 /// Connections served at once. Enough for a few scrapers and a few people, and little memory.
 pub const CONNECTIONS_MAX: usize = 16;
@@ -104,17 +106,11 @@ pub fn serve_on(
     let timeouts = Timeouts { head: HEAD_TIMEOUT, silence: SILENCE, connection: CONNECTION_TIMEOUT };
     let local_addr = listener.local_addr()?;
     let is_open = keys.is_none() && reporter.is_some() && ListenAddr::Tcp(local_addr).is_for_others();
-    let warning = is_open.then(|| insecure(local_addr));
+    let warning = is_open.then(|| insecure(&local_addr.to_string(), Insecure::Administration));
     if let Some(warning) = &warning {
-        log::warn!("{warning}");
+        log::warn!("{}", warning.sentence(&[]));
     }
     serve_with(listener, Asker::new(reporter, ear, hosts).with_keys(keys).with_warning(warning), timeouts)
-}
-
-fn insecure(addr: SocketAddr) -> String {
-    format!(
-        "insecure: anyone who can reach {addr} can read this status, and make the changes that a gateway takes; `flashmob key init` gives the cluster keys"
-    )
 }
 
 fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Result<AdminServer> {

@@ -47,6 +47,9 @@ pub fn path() -> PathReport {
         busy_fraction: 0.9,
         receiver_limited_fraction: 0.5,
         send_buffer_limited_fraction: 0.25,
+        lost_segments: 12,
+        carried_segments: 48_000,
+        lossy_looks: 1,
         is_limited_by_peer: true,
         limits: vec![PathLimit {
             buffer: "receive".to_string(),
@@ -194,6 +197,7 @@ pub fn gateway() -> Report {
     Report {
         warnings: vec!["whoever reaches 0.0.0.0:10809 can read and write".to_string()],
         gateway: Some(GatewayReport {
+            findings: Vec::new(),
             clients: 3,
             in_hand: 64,
             requests: vec![("read".to_string(), 1_234_567), ("write".to_string(), 987), ("flush".to_string(), 0)],

@@ -1,4 +1,4 @@
-//! The thread that watches the device: every five seconds while the node works, every half minute while it is idle. It wakes
+//! The thread that watches the device: every two seconds while the node works, every half minute while it is idle. It wakes
 //! the node's loop only for changes.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::state_file;
 use crate::net::Wake;
 
 /// Interval of looks at the device while the node works.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval of looks at the clocks, so that a pause is known to a second.
 const TICK: Duration = Duration::from_secs(1);
 /// The same while the node is idle.

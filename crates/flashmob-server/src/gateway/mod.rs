@@ -1,6 +1,7 @@
 //! The gateway process: the event loop around the state machine, the nodes inside it, and its native clients.
 
 mod actions;
+mod diagnose;
 mod divided;
 pub mod from_nodes;
 mod identity;

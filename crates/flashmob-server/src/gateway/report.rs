@@ -9,6 +9,7 @@ use flashmob_core::gateway::{
 use super::server::GatewayServer;
 use crate::keys::GatewayKeys;
 use crate::net::ListenAddr;
+use crate::status::finding::{self, Finding, Insecure, insecure};
 use crate::status::live::{self, LiveCopies, LiveNode, LiveReport, LiveVolume, WARNINGS_MAX};
 use crate::status::report::{
     ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
@@ -20,8 +21,9 @@ impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
         let status = self.gateway.status();
         let volumes = self.volume_reports(&status);
+        let findings = self.findings(&volumes);
         Report {
-            warnings: self.warnings(&volumes),
+            warnings: findings.iter().map(|finding| finding.sentence(&volumes)).collect(),
             gateway: Some(GatewayReport {
                 clients: status.clients,
                 in_hand: status.in_hand,
@@ -32,6 +34,7 @@ impl GatewayServer {
                     cluster: keys.granted.cluster.to_string(),
                     generation: keys.granted.generation,
                 }),
+                findings,
                 volumes,
             }),
             ..Report::new(self.clock.uptime(), status.memory_bytes, stage_reports(self.gateway.stages()))
@@ -53,9 +56,14 @@ impl GatewayServer {
         status.volumes.iter().enumerate().map(report).collect()
     }
 
-    fn warnings(&self, volumes: &[VolumeReport]) -> Vec<String> {
+    /// What is wrong, worst first.
+    fn findings(&mut self, volumes: &[VolumeReport]) -> Vec<Finding> {
         let generation = self.links.keys().map_or(0, GatewayKeys::generation);
-        self.open_at().into_iter().chain(volumes.iter().flat_map(|v| warnings(v, generation))).collect()
+        let mut findings = self.open_at();
+        findings.extend(finding::of_volumes(volumes, generation));
+        findings.extend(self.diagnose(volumes));
+        finding::sort(&mut findings);
+        findings
     }
 
     /// What the cluster does, and its slots, which whoever asks puts into it: that may take long. `None` if nothing is recorded.
@@ -63,9 +71,9 @@ impl GatewayServer {
         let slots = self.gateway.live_since(self.clock.now(), since)?;
         let status = self.gateway.status();
         let volumes = self.volume_reports(&status);
-        let mut warnings = self.warnings(&volumes);
-        let more_warnings = warnings.len().saturating_sub(WARNINGS_MAX);
-        warnings.truncate(WARNINGS_MAX);
+        let mut findings = self.findings(&volumes);
+        let more_warnings = findings.len().saturating_sub(WARNINGS_MAX);
+        findings.truncate(WARNINGS_MAX);
         let (memory_used_bytes, _, memory_limit_bytes) = status.memory_bytes;
         let nodes = volumes.iter().enumerate().flat_map(|(number, v)| v.nodes.iter().map(move |n| (number, n)));
         let report = LiveReport {
@@ -77,8 +85,11 @@ impl GatewayServer {
             next_second: slots.next_second(),
             kept_seconds: KEPT.as_secs(),
             bounds_us: live::bounds_us(),
-            warnings,
+            warnings: findings.iter().map(|finding| finding.sentence(&volumes)).collect(),
             more_warnings,
+            more_findings: more_warnings,
+            findings,
+            may_change: false,
             clients: status.clients,
             in_hand: status.in_hand,
             memory_used_bytes,
@@ -98,15 +109,10 @@ impl GatewayServer {
     }
 
     /// Where anyone is let in, if the cluster has no keys.
-    fn open_at(&self) -> Vec<String> {
+    fn open_at(&self) -> Vec<Finding> {
         let addrs = self.local_addrs().unwrap_or_default();
         let is_open = |addr: &ListenAddr| self.links.keys().is_none() && addr.is_for_others();
-        let warning = |addr| {
-            format!(
-                "insecure: anyone who can reach {addr} can read and write every volume; `flashmob key init` gives the cluster keys"
-            )
-        };
-        addrs.into_iter().filter(is_open).map(warning).collect()
+        addrs.iter().filter(|addr| is_open(addr)).map(|addr| insecure(&addr.to_string(), Insecure::Volumes)).collect()
     }
 
     pub(super) fn trace_report(&self) -> TraceReport {
@@ -204,52 +210,4 @@ fn copies_report(status: CopiesStatus, scrub: ScrubReport) -> CopiesReport {
         deposed: status.deposed,
         counters: status.counters,
     }
-}
-
-/// `generation`: of the gateway's key; 0 without keys.
-fn warnings(volume: &VolumeReport, generation: u64) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(copies) = &volume.copies {
-        let place = format!("volume {}", volume.name);
-        if copies.fewest_current == 1 && copies.copies > 1 {
-            warnings.push(format!("{place}: some chunks have one copy left; do not switch off its node"));
-        } else if copies.fewest_current < copies.copies {
-            warnings.push(format!("{place}: some chunks have {} of {} copies", copies.fewest_current, copies.copies));
-        }
-        let bad = copies.scrub.bad_blocks;
-        if bad > 0 {
-            let blocks = if bad == 1 { "a block".to_string() } else { format!("{bad} blocks") };
-            warnings.push(format!("{place}: {blocks} cannot be mended; `flashmob volume show` lists them"));
-        }
-        let trouble = copies.map_trouble.iter().map(|why| format!("{place}: its map cannot be written: {why}"));
-        let deposed = copies.deposed.iter().map(|why| format!("{place}: it is not served any more: {why}"));
-        warnings.extend(trouble.chain(deposed));
-    }
-    for node in &volume.nodes {
-        let place = format!("volume {}, node {}", volume.name, node.name);
-        if node.no_io {
-            warnings.push(format!("{place}: no-I/O mode: reads do not return real data"));
-        }
-        if node.modelled {
-            warnings.push(format!("{place}: its flash is modelled: its timing is not that of the device"));
-        }
-        // Nobody knows what it has heard from gateways that were started before this one.
-        let keys = if generation > 1 && node.key_generation != Some(generation) {
-            format!("; it may still accept keys before generation {generation}")
-        } else {
-            String::new()
-        };
-        match &node.refusal {
-            Some(refusal) => warnings.push(format!("{place}: refused: {refusal}{keys}")),
-            None if node.state != "ready" => warnings.push(format!("{place}: not linked, requests are queued{keys}")),
-            None => {}
-        }
-        let ails = node.condition.iter().flat_map(|condition| &condition.warnings);
-        warnings.extend(ails.map(|warning| format!("{place}: {warning}")));
-        for link in &node.links {
-            let limits = link.path.iter().flat_map(|path| &path.limits);
-            warnings.extend(limits.map(|limit| format!("{place}, link {}: {}", link.number, limit.sentence())));
-        }
-    }
-    warnings
 }

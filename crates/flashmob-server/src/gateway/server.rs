@@ -15,6 +15,7 @@ use flashmob_host::newcomer::to_replace;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
+use super::diagnose::Diagnosed;
 use super::divided::{Between, Clients};
 use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
@@ -127,6 +128,7 @@ pub struct GatewayServer {
     pub(super) nbd: Option<NbdDoor>,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
+    pub(super) diagnosed: Diagnosed,
     /// By the name of a node: the generation of the gateway's key when it was last linked.
     pub(super) key_generations: HashMap<String, u64>,
 }
@@ -259,6 +261,7 @@ impl GatewayServer {
             connections: config.connections,
             nbd: None,
             next_look: Time::default(),
+            diagnosed: Diagnosed::default(),
             key_generations: HashMap::new(),
         })
     }

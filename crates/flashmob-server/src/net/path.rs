@@ -3,6 +3,7 @@
 //! A look costs some system calls, so it is taken at most once a second and never for a request. Each end knows and can enlarge
 //! only its own buffers, so each reports and adjusts its own; nothing of this travels over the link.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,11 @@ use super::report::{PathLimit, PathReport};
 
 /// Minimum interval between two looks at a path. Shorter ones would take a burst for a rate.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// So many looks are summed up for the lost segments.
+const LOOKS_OF_LOSS: usize = 4;
+/// One that comes later after the one before it is not among them.
+const LOSS_LOOK_MAX: Duration = Duration::from_secs(3);
 
 /// How link buffers are sized.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,6 +61,8 @@ impl Means {
 #[derive(Debug, Default)]
 pub struct PathWatch {
     last: Option<(Instant, TcpInfo)>,
+    /// Segments lost and carried, of the last looks, oldest first.
+    lost: VecDeque<(u64, u64)>,
     report: PathReport,
     /// This process set a size: receive, send.
     was_set: [bool; 2],
@@ -102,6 +110,18 @@ impl PathWatch {
 
     /// Rates and fractions since the look before.
     fn compare(&mut self, time: Duration, before: &TcpInfo, info: &TcpInfo) {
+        // Where nobody has looked for long, what happened in that time is no longer news.
+        if time > LOSS_LOOK_MAX {
+            self.lost.clear();
+        } else {
+            self.lost.push_back(lost_segments(before, info));
+        }
+        while self.lost.len() > LOOKS_OF_LOSS {
+            self.lost.pop_front();
+        }
+        (self.report.lost_segments, self.report.carried_segments) =
+            self.lost.iter().fold((0, 0), |sum, look| (sum.0 + look.0, sum.1 + look.1));
+        self.report.lossy_looks = self.lost.iter().filter(|(lost, _)| *lost > 0).count() as u64;
         let seconds = time.as_secs_f64();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         let fraction = |now: u64, then: u64| (rate(now, then) / 1e6).min(1.0);
@@ -196,6 +216,15 @@ impl PathWatch {
     }
 }
 
+/// Segments with data between two looks: those that were lost, both ways, and all. Those to the other end are lost if they were sent again and it
+/// did not have them; of those from it only the ones behind a gap are seen, which are more than those lost in it.
+fn lost_segments(before: &TcpInfo, info: &TcpInfo) -> (u64, u64) {
+    let since = |of: fn(&TcpInfo) -> u32| u64::from(of(info).saturating_sub(of(before)));
+    let sent_again = since(|info| info.retransmissions).saturating_sub(since(|info| info.needless_retransmissions));
+    let lost = sent_again + since(|info| info.out_of_order_segments);
+    (lost, since(|info| info.data_segments_out) + since(|info| info.data_segments_in))
+}
+
 /// Both directions of the report: in, out.
 fn seen(report: &PathReport, info: &TcpInfo, was_set: [bool; 2]) -> (Seen, Seen) {
     let min_rtt_s = f64::from(info.min_rtt_us) / 1e6;
@@ -214,4 +243,46 @@ fn seen(report: &PathReport, info: &TcpInfo, was_set: [bool; 2]) -> (Seen, Seen)
         ..incoming
     };
     (incoming, outgoing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_again_in_vain_is_not_lost() {
+        let before = TcpInfo { data_segments_out: 100, data_segments_in: 50, retransmissions: 7, ..TcpInfo::default() };
+        let info = |again: u32, needless: u32, behind_gaps: u32| TcpInfo {
+            data_segments_out: 160,
+            data_segments_in: 90,
+            retransmissions: 7 + again,
+            needless_retransmissions: needless,
+            out_of_order_segments: behind_gaps,
+            ..before
+        };
+        assert_eq!(lost_segments(&before, &info(0, 0, 0)), (0, 100));
+        assert_eq!(lost_segments(&before, &info(5, 2, 4)), (7, 100));
+        assert_eq!(lost_segments(&before, &info(2, 5, 0)), (0, 100), "reported later than they were sent");
+        assert_eq!(lost_segments(&info(5, 2, 4), &before), (0, 0), "counters of another connection");
+    }
+
+    #[test]
+    fn losses_are_those_of_the_last_looks() {
+        let mut watch = PathWatch::default();
+        let mut before = TcpInfo::default();
+        for lost in [1, 0, 0, 0, 0] {
+            let retransmissions = before.retransmissions + lost;
+            let info = TcpInfo { retransmissions, data_segments_out: before.data_segments_out + 10, ..before };
+            watch.compare(LOOK_EVERY, &before, &info);
+            before = info;
+        }
+        assert_eq!((watch.report.lost_segments, watch.report.carried_segments), (0, 40), "the first look is forgotten");
+        let lossy = TcpInfo { retransmissions: before.retransmissions + 3, ..before };
+        watch.compare(LOOK_EVERY, &before, &lossy);
+        assert_eq!((watch.report.lost_segments, watch.report.lossy_looks), (3, 1));
+        watch.compare(LOSS_LOOK_MAX, &lossy, &lossy);
+        assert_eq!(watch.report.lost_segments, 3);
+        watch.compare(LOSS_LOOK_MAX + Duration::from_millis(1), &before, &lossy);
+        assert_eq!((watch.report.lost_segments, watch.report.lossy_looks), (0, 0), "nobody has looked for long");
+    }
 }

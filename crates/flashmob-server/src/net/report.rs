@@ -90,6 +90,15 @@ pub struct PathReport {
     pub receiver_limited_fraction: f64,
     /// Time in which this end's send buffer limited it.
     pub send_buffer_limited_fraction: f64,
+    /// Segments that were lost either way in the last four looks, as far as this end can tell: those sent again, and those received behind a gap.
+    #[serde(default)]
+    pub lost_segments: u64,
+    /// All segments with data in that time.
+    #[serde(default)]
+    pub carried_segments: u64,
+    /// How many of those looks found lost ones.
+    #[serde(default)]
+    pub lossy_looks: u64,
     /// The other end's window limited this end for much of its busy time: see the other end's status.
     pub is_limited_by_peer: bool,
     /// Buffers of this end that limit the link and that this process cannot enlarge.
@@ -124,9 +133,15 @@ impl PathLimit {
     /// The message for operators.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let PathLimit { buffer, buffer_bytes, wanted_bytes, remedy } = self;
+        format!("{}; {}", self.found(), self.remedy)
+    }
+
+    /// The message without the remedy.
+    #[must_use]
+    pub fn found(&self) -> String {
+        let PathLimit { buffer, buffer_bytes, wanted_bytes, .. } = self;
         format!(
-            "the link is {}-limited: its {buffer} buffer of {buffer_bytes} bytes is too small for the path, which needs at least {wanted_bytes}; {remedy}",
+            "the link is {}-limited: its {buffer} buffer of {buffer_bytes} bytes is too small for the path, which needs at least {wanted_bytes}",
             if buffer == "receive" { "receiver" } else { "sender" }
         )
     }

@@ -9,6 +9,7 @@ use flashmob_core::buckets::{BOUNDS, BOUNDS_NANOS, BUCKETS, Buckets};
 use flashmob_core::gateway::{Cause, NodeSlot, Slot};
 use serde::{Deserialize, Serialize};
 
+use super::finding::Finding;
 use super::report::{CopiesReport, NodeOfVolume, Rebuild};
 
 /// The version of this form.
@@ -42,6 +43,15 @@ pub struct LiveReport {
     pub warnings: Vec<String>,
     /// How many more there are: `/status` has all.
     pub more_warnings: usize,
+    /// What is wrong with the cluster, or worth to know, worst first: the same in parts.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// How many more there are.
+    #[serde(default)]
+    pub more_findings: usize,
+    /// Whoever asked may change things: it has keys, and his have the right for that.
+    #[serde(default)]
+    pub may_change: bool,
     /// Clients connected now.
     pub clients: usize,
     /// Requests not yet answered.

@@ -3,6 +3,7 @@
 //! Nodes and gateways fill these reports in; `admin` serves them. Nothing here depends on either.
 
 pub mod condition;
+pub mod finding;
 pub mod live;
 pub mod replace;
 pub mod report;

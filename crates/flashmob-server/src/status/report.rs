@@ -11,6 +11,7 @@ use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
 pub use super::condition::{ConditionReport, PauseReport};
+pub use super::finding::Finding;
 pub use super::trace::TraceCounters;
 pub use super::volumes::Rebuild;
 pub use crate::net::report::{NodeLinkReport, PathLimit, PathReport, TcpReport};
@@ -114,6 +115,9 @@ pub struct GatewayReport {
     /// Its keys, without which no node is used; absent if the cluster has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeysReport>,
+    /// What is wrong with the cluster, or worth to know, worst first; `warnings` has the same as sentences.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// Each volume.
     pub volumes: Vec<VolumeReport>,
 }

@@ -28,7 +28,7 @@ pub struct GatewayArgs {
     /// Configuration file.
     #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
-    /// Address and port for /metrics (Prometheus) and /status (JSON). Overrides 'admin' in the file. In a cluster with keys others
+    /// Address and port for the live page (in a browser), /metrics (Prometheus) and /status (JSON). Overrides 'admin' in the file. In a cluster with keys others
     /// use HTTPS, and need a certificate or token (flashmob client add ... --admin).
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     admin: Option<SocketAddr>,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
-use super::fairness::{Demand, Modest};
+use super::fairness::{Demand, Modest, Peak};
 use crate::buffers::RxBuf;
 use crate::gateway::NativeCall;
 use crate::nbd;
@@ -58,6 +58,8 @@ pub struct Client {
     pub is_dirty: bool,
     /// Its recent demand.
     pub demand: Demand,
+    /// The most that it had in hand lately.
+    pub peak: Peak,
 }
 
 /// What a client may do with a volume.
@@ -153,6 +155,7 @@ impl Clients {
             handshake_until,
             is_dirty: false,
             demand: Demand::default(),
+            peak: Peak::default(),
         };
         ClientId { index: self.slots.insert(client), serial }
     }
@@ -234,6 +237,7 @@ impl Clients {
         };
         let (requests, bytes) = (requests.max(client.in_hand as u64), client.held_bytes);
         client.demand.note(now, requests, bytes);
+        client.peak.note(now, requests);
         self.modest.note(now, id, client.demand);
     }
 

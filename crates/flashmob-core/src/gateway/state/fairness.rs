@@ -37,6 +37,8 @@ const HOLD_DEAR_MAX: Duration = Duration::from_millis(50);
 const WAY_FOR: Duration = Duration::from_secs(5);
 /// How long a client's last demand counts: some round trips.
 const LATELY: Duration = Duration::from_millis(10);
+/// Of how long a client's peak is, and the one before.
+const PEAK_OF: Duration = Duration::from_secs(1);
 /// How long a client that makes a request now and then counts as being there: others keep their parts of a turn and their batches small
 /// for it. A person who waits for each answer asks that often.
 const THERE_FOR: Duration = Duration::from_secs(1);
@@ -75,6 +77,31 @@ impl Demand {
     pub fn is_modest(&self) -> bool {
         let is_little = |most: Most| most.requests <= MODEST_REQUESTS && most.bytes <= MODEST_BYTES;
         is_little(self.most) && is_little(self.before)
+    }
+}
+
+/// The most requests that a client had outstanding in the current and the previous second. A moment tells little: among equals one may
+/// just have been answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Peak {
+    most: u64,
+    before: u64,
+    since: Time,
+}
+
+impl Peak {
+    #[inline]
+    pub fn note(&mut self, now: Time, requests: u64) {
+        if now - self.since >= PEAK_OF {
+            let before = if now - self.since < 2 * PEAK_OF { self.most } else { 0 };
+            *self = Peak { most: 0, before, since: now };
+        }
+        self.most = self.most.max(requests);
+    }
+
+    /// 0 if it has made no request for as long.
+    pub fn get(&self, now: Time) -> u64 {
+        if now - self.since < 2 * PEAK_OF { self.most.max(self.before) } else { 0 }
     }
 }
 
@@ -231,6 +258,20 @@ mod tests {
         assert!(modest.is_there(at(999)) && !modest.is_there(at(1000)));
         assert!(modest.is_beside(at(1), ClientId { index: 1, serial: 2 }));
         assert!(!modest.is_beside(at(1), ClientId { index: 1, serial: 1 }));
+    }
+
+    #[test]
+    fn a_peak_lasts_for_the_second_after_it() {
+        let mut peak = Peak::default();
+        peak.note(at(5_000), 64);
+        peak.note(at(5_999), 1);
+        assert_eq!((peak.get(at(5_999)), peak.get(at(6_999)), peak.get(at(7_000))), (64, 64, 0), "then nobody asks");
+        peak.note(at(6_000), 2);
+        assert_eq!(peak.get(at(6_999)), 64);
+        peak.note(at(7_000), 3);
+        assert_eq!(peak.get(at(7_000)), 3);
+        peak.note(at(9_000), 1);
+        assert_eq!(peak.get(at(9_000)), 1, "what was long before counts no more");
     }
 
     #[test]

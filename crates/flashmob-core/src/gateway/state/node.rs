@@ -37,6 +37,8 @@ pub struct Node {
     pub links_up: usize,
     /// The last reported condition of its device, and when it came.
     pub condition: Option<(Condition, Time)>,
+    /// When it last reported that it had paused.
+    pub paused: Option<Time>,
     /// When the owner was last told that a second device shows its extent.
     pub copy_told: Option<Time>,
     /// Reads that its extent, in this process, answered at once.

@@ -14,12 +14,14 @@ use tokio::sync::Mutex;
 
 use super::super::Reporter;
 use super::super::metrics::{Format, render};
-use super::gate::Caller;
+use super::gate::{Admitted, Caller};
 use super::host::Hosts;
+use super::page::page;
 use super::waiting::Answering;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::keys::AdminKeys;
+use crate::status::finding::{self, Finding};
 use crate::status::live::LiveReport;
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
 use crate::status::report::Report;
@@ -27,22 +29,8 @@ use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest, ScrubRequest};
 use crate::store::ExtentId;
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
+pub(super) const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
-
-const INDEX: &str = concat!(
-    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>flashmob</title></head><body>\n",
-    "<h1>flashmob ",
-    env!("CARGO_PKG_VERSION"),
-    "</h1>\n<ul>\n",
-    "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> prints it.</li>\n",
-    "<li><a href=\"/metrics\">/metrics</a>: metrics for Prometheus.</li>\n",
-    "<li><a href=\"/trace\">/trace</a>: requests sampled by a gateway, as JSON. <code>flashmob trace cluster</code> prints them.</li>\n",
-    "<li><a href=\"/live\">/live</a>: what a gateway's nodes did in each of the last 600 seconds, as JSON. <code>flashmob status --watch</code> draws it.</li>\n",
-    "<li><a href=\"/volumes\">/volumes</a>: the volumes of a gateway by node, as JSON. <code>flashmob volume show</code> prints them.</li>\n",
-    "<li>/join: nodes announce themselves here.</li>\n",
-    "</ul></body></html>\n",
-);
 
 /// Asks the event loop for all connections together, one question at a time, and takes announcements, one at a time.
 #[derive(Debug)]
@@ -51,7 +39,7 @@ pub(super) struct Asker {
     /// If the cluster has any.
     pub(super) keys: Option<AdminKeys>,
     /// What the report says besides what the event loop knows.
-    warning: Option<String>,
+    warning: Option<Finding>,
     reporter: Option<Reporter>,
     last: Mutex<Option<Asked>>,
     ear: Option<Arc<Ear>>,
@@ -86,7 +74,7 @@ impl Asker {
     }
 
     /// With this warning in each report.
-    pub(super) fn with_warning(self, warning: Option<String>) -> Asker {
+    pub(super) fn with_warning(self, warning: Option<Finding>) -> Asker {
         Asker { warning, ..self }
     }
 
@@ -104,7 +92,12 @@ impl Asker {
         let reporter = self.reporter.clone()?;
         let report = tokio::task::spawn_blocking(move || reporter.ask()).await.ok().flatten();
         let report = report.map(|mut report| {
-            report.warnings.extend(self.warning.clone());
+            if let Some(warning) = &self.warning {
+                match &mut report.gateway {
+                    Some(gateway) => finding::insert(warning, &mut gateway.findings, &mut report.warnings),
+                    None => report.warnings.push(warning.sentence(&[])),
+                }
+            }
             Arc::new(report)
         });
         *last = Some(Asked { at, report: report.clone() });
@@ -123,8 +116,8 @@ pub(super) async fn answer(
     if let Some(why) = asker.hosts.refusal(&request) {
         return Ok(response(StatusCode::BAD_REQUEST, TEXT, why));
     }
-    let own = match caller.admit(asker.keys.as_ref(), &request) {
-        Ok(own) => own,
+    let who = match caller.admit(asker.keys.as_ref(), &request) {
+        Ok(who) => who,
         Err(refusal) => {
             let challenge = refusal.challenge();
             let mut refused = response(refusal.status, TEXT, refusal.why);
@@ -132,13 +125,13 @@ pub(super) async fn answer(
             return Ok(refused);
         }
     };
-    if let (Caller::Secret(_), Some(keys)) = (&*caller, &asker.keys) {
+    if let Some(keys) = asker.keys.as_ref().filter(|_| who.is_known) {
         keys.let_in(peer.ip());
     }
     // With a body it is complete later.
     answering.set(request.method().is_safe());
     request.extensions_mut().insert(answering.clone());
-    let answer = answer_to(&asker, peer, own, request).await;
+    let answer = answer_to(&asker, peer, who, request).await;
     answering.set(false);
     Ok(answer)
 }
@@ -146,12 +139,12 @@ pub(super) async fn answer(
 async fn answer_to(
     asker: &Asker,
     peer: SocketAddr,
-    own: Option<ExtentId>,
+    who: Admitted,
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     if path == "/join" {
-        return join(asker, peer, own, request).await;
+        return join(asker, peer, who.node, request).await;
     }
     if path == "/volumes/replace" {
         return replace(asker, request).await;
@@ -159,7 +152,9 @@ async fn answer_to(
     if path == "/volumes/scrub" {
         return scrub(asker, request).await;
     }
-    if !["/", "/status", "/metrics", "/trace", "/live", "/volumes"].contains(&path) {
+    let is_live = asker.reporter.as_ref().is_some_and(Reporter::has_live);
+    let page = page(path, is_live);
+    if page.is_none() && !["/status", "/metrics", "/trace", "/live", "/volumes"].contains(&path) {
         let why = "Not found. The pages are /, /status, /metrics, /trace, /live and /volumes.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
     }
@@ -168,18 +163,18 @@ async fn answer_to(
         let why = "Only GET and HEAD are allowed: this page is read-only.\n";
         return with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "GET, HEAD");
     }
-    if asker.reporter.is_none() && path != "/" {
+    if let Some(page) = page {
+        return page;
+    }
+    if asker.reporter.is_none() {
         let why = "This is flashmob discover: nodes announce themselves at /join.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
-    }
-    if path == "/" {
-        return response(StatusCode::OK, HTML, INDEX);
     }
     if path == "/trace" {
         return trace(asker).await;
     }
     if path == "/live" {
-        return live(asker, request.uri().query()).await;
+        return live(asker, request.uri().query(), who.may_change).await;
     }
     if path == "/volumes" {
         return volumes(asker).await;
@@ -361,7 +356,7 @@ async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
 }
 
 /// What nodes did, from the second that the query names on.
-async fn live(asker: &Asker, query: Option<&str>) -> Response<Full<Bytes>> {
+async fn live(asker: &Asker, query: Option<&str>, may_change: bool) -> Response<Full<Bytes>> {
     let Some(reporter) = asker.reporter.clone().filter(Reporter::has_live) else {
         let why = "Nodes keep no history. Request /live from the gateway.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
@@ -373,8 +368,10 @@ async fn live(asker: &Asker, query: Option<&str>) -> Response<Full<Bytes>> {
     let _one_at_a_time = asker.last.lock().await;
     match tokio::task::spawn_blocking(move || reporter.ask_live(since)).await.ok().flatten() {
         Some(report) => {
-            let warnings = report.warnings.into_iter().chain(asker.warning.clone()).collect();
-            let report = LiveReport { warnings, ..report };
+            let mut report = LiveReport { may_change, ..report };
+            if let Some(warning) = &asker.warning {
+                finding::insert(warning, &mut report.findings, &mut report.warnings);
+            }
             written(JSON, serde_json::to_vec(&report).map_err(|e| e.to_string()))
         }
         None => busy(),
@@ -411,7 +408,11 @@ fn written(content_type: &'static str, body: Result<Vec<u8>, String>) -> Respons
     }
 }
 
-fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+pub(super) fn response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();

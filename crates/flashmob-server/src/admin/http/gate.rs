@@ -6,6 +6,7 @@
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Request, StatusCode};
 
+use super::page::is_page;
 use crate::keys::admin::Who;
 use crate::keys::{AdminKeys, AdminRight};
 use crate::net::tls::Proven;
@@ -37,31 +38,49 @@ enum Needed {
     Right(AdminRight),
     /// To be a node.
     Node,
+    /// Nothing: it is the same for everybody, and tells nothing about the cluster.
+    Nothing,
+}
+
+/// Who was admitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Admitted {
+    /// The extent of the node that this is.
+    pub node: Option<ExtentId>,
+    /// It has proven to be known.
+    pub is_known: bool,
+    /// It has proven that it may change things.
+    pub may_change: bool,
 }
 
 impl Needed {
     fn is_reading(self) -> bool {
-        matches!(self, Needed::Right(right) if right <= AdminRight::Read)
+        match self {
+            Needed::Right(right) => right <= AdminRight::Read,
+            Needed::Nothing => true,
+            Needed::Node => false,
+        }
     }
 }
 
 fn needed<B>(request: &Request<B>) -> Needed {
     match (request.method().is_safe(), request.uri().path()) {
         (_, "/join") => Needed::Node,
-        (true, "/" | "/metrics") => Needed::Right(AdminRight::Metrics),
+        (true, path) if is_page(path) => Needed::Nothing,
+        (true, "/metrics") => Needed::Right(AdminRight::Metrics),
         (true, _) => Needed::Right(AdminRight::Read),
         (false, _) => Needed::Right(AdminRight::All),
     }
 }
 
 impl Caller {
-    /// The extent of the node that this is, or the reason for which the request is refused.
-    pub fn admit<B>(&self, keys: Option<&AdminKeys>, request: &Request<B>) -> Result<Option<ExtentId>, Refusal> {
+    /// Who this is, or the reason for which the request is refused.
+    pub fn admit<B>(&self, keys: Option<&AdminKeys>, request: &Request<B>) -> Result<Admitted, Refusal> {
         let needed = needed(request);
         let (keys, proven) = match (self, keys) {
             (Caller::Secret(proven), Some(keys)) => (keys, proven),
-            (Caller::Open, None) => return Ok(None),
-            (Caller::Here, Some(_)) if needed.is_reading() => return Ok(None),
+            (Caller::Open, None) => return Ok(Admitted::default()),
+            (Caller::Here, Some(_)) if needed.is_reading() => return Ok(Admitted::default()),
             (_, _) if needed == Needed::Node => return Err(Refusal::new(StatusCode::FORBIDDEN, ENROLL)),
             (Caller::Here, Some(_)) => return Err(Refusal::new(StatusCode::FORBIDDEN, CHANGES_NEED_PROOF)),
             (_, keys) => {
@@ -80,8 +99,11 @@ impl Caller {
             (who, _) => who,
         };
         match (who, needed) {
-            (Who::Node(extent), Needed::Node) => Ok(Some(extent)),
-            (Who::Known(right, _), Needed::Right(needed)) if right >= needed => Ok(None),
+            (Who::Node(extent), Needed::Node) => Ok(Admitted { node: Some(extent), is_known: true, may_change: false }),
+            (Who::Known(right, _), Needed::Right(needed)) if right >= needed => {
+                Ok(Admitted { node: None, is_known: true, may_change: right >= AdminRight::All })
+            }
+            (_, Needed::Nothing) => Ok(Admitted::default()),
             (Who::Known(_, name), Needed::Right(right)) => Err(Refusal {
                 status: StatusCode::FORBIDDEN,
                 why: format!(

@@ -6,6 +6,7 @@ use flashmob_core::buckets::Buckets;
 use flashmob_core::gateway::{Counts, NodeSlot, Slot};
 
 use super::EVIL;
+use crate::status::finding::{Cause, Finding, Severity};
 use crate::status::live::{LiveCopies, LiveNode, LiveReport, LiveSlot, LiveVolume, SCHEMA, bounds_us};
 use crate::status::report::Rebuild;
 
@@ -83,6 +84,15 @@ pub fn live(nodes: usize, seconds: u64) -> LiveReport {
             Vec::new()
         },
         more_warnings: 0,
+        findings: if nodes > 2 {
+            let finding =
+                Finding::new(Cause::Heat, Severity::Wrong, "it is hot (33.5 °C) and will slow down", "give it air");
+            vec![finding.of_node(0, 2)]
+        } else {
+            Vec::new()
+        },
+        more_findings: 0,
+        may_change: false,
         clients: 2,
         in_hand: 64,
         memory_used_bytes: 3 << 20,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use flashmob_core::buckets::{BOUNDS, BOUNDS_NANOS, Buckets};
+use flashmob_core::buckets::Buckets;
 use flashmob_server::status::live::{LiveReport, LiveSlot, untrimmed};
 
 /// Over how many seconds the figures of the table are taken.
@@ -130,7 +130,7 @@ impl History {
         lately.pieces_per_batch = (batches > 0).then(|| pieces as f64 / batches as f64);
         let served = at_once as f64 + operations as f64;
         lately.at_once = (served > 0.0).then(|| at_once as f64 / served);
-        let [queue_us, way_us, at_node_us, flash_us] = [queue, way, at_node, flash].map(|buckets| mean_us(&buckets));
+        let [queue_us, way_us, at_node_us, flash_us] = [queue, way, at_node, flash].map(|buckets| buckets.mean_us());
         // The node's report comes later than the answers that it is about, and has those of other gateways.
         let flash_us = flash_us.min(at_node_us);
         lately.spent = Spent { queue_us, way_us, node_us: at_node_us - flash_us, flash_us };
@@ -160,19 +160,4 @@ impl History {
 fn is_possible(slot: &LiveSlot, report: &LiveReport) -> bool {
     let end = slot.second.checked_add(slot.seconds);
     (1..=KEPT_MAX_S).contains(&slot.seconds) && end.is_some_and(|end| end <= report.next_second)
-}
-
-/// The mean of a histogram, each bucket taken as the geometric middle of its bounds.
-fn mean_us(buckets: &Buckets) -> f64 {
-    let middle = |bucket: usize| {
-        let to = BOUNDS_NANOS.get(bucket).map_or(BOUNDS_NANOS[BOUNDS - 1] as f64 * 1.6, |&to| to as f64);
-        let from = bucket.checked_sub(1).map_or(to / 4.0, |before| BOUNDS_NANOS[before] as f64);
-        (from * to).sqrt() / 1e3
-    };
-    let total = buckets.total();
-    if total == 0 {
-        return 0.0;
-    }
-    let sum: f64 = buckets.0.iter().enumerate().map(|(bucket, &count)| f64::from(count) * middle(bucket)).sum();
-    sum / total as f64
 }

@@ -1,6 +1,7 @@
 //! The picture: one sentence, the nodes, their latency over time, where the slowest one's time goes, copies.
 
 use flashmob_node::status::units::{count, left, printable, seconds, uptime};
+use flashmob_server::status::finding::{Finding, Severity};
 use flashmob_server::status::live::{LiveNode, LiveReport};
 use flashmob_text::Bytes;
 use ratatui::Frame;
@@ -104,10 +105,16 @@ impl View {
 
     /// Whether all is well, or the first thing that is not, with its remedy.
     fn sentence(self, report: &LiveReport, trouble: Option<&str>) -> Line<'static> {
-        let (mark, colour, text) = match (trouble, report.warnings.split_first()) {
+        // They are sorted, and notes are last. Gateways of before have warnings alone.
+        let is_wrong = |finding: &&Finding| finding.severity != Severity::Note;
+        let wrong = match report.findings.len() {
+            0 => report.warnings.len(),
+            _ => report.findings.iter().take_while(is_wrong).count(),
+        };
+        let (mark, colour, text) = match (trouble, report.warnings.first().filter(|_| wrong > 0)) {
             (Some(trouble), _) => ("? out of date: ", Color::Red, printable(trouble)),
-            (None, Some((first, others))) => {
-                let more = match others.len().saturating_add(report.more_warnings) {
+            (None, Some(first)) => {
+                let more = match (wrong - 1).saturating_add(report.more_warnings) {
                     0 => String::new(),
                     n => format!(" (and {n} more: flashmob status)"),
                 };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::super::gate::Admitted;
 use super::*;
 use crate::keys::authority::Purpose;
 use crate::keys::clients::{draw_token, fingerprint, token_digest};
@@ -114,7 +115,7 @@ fn plain_requests_of_others_are_refused_and_told_what_to_do() {
         let refusal = Caller::Elsewhere.admit(Some(&keys), &request(method, path)).unwrap_err();
         let remedy = if path == "/join" { "flashmob join" } else { "use https://" };
         assert!(refusal.status == 403 && refusal.why.contains(remedy), "{refusal:?}");
-        assert_eq!(Caller::Open.admit(None, &request(method, path)), Ok(None));
+        assert_eq!(Caller::Open.admit(None, &request(method, path)), Ok(Admitted::default()));
         assert!(Caller::Open.admit(Some(&keys), &request(method, path)).is_err(), "never by mistake");
     }
 }
@@ -141,6 +142,23 @@ fn a_client_may_do_what_its_right_says_by_certificate_and_by_token() {
                 assert!(found.contains(expected), "{name} by {way}: {found}");
             }
         }
+    }
+}
+
+#[test]
+fn the_page_is_for_everybody_and_what_it_shows_is_not() {
+    let cluster = cluster();
+    let keys = AdminKeys::of_gateway(&cluster.folder, &[], [127, 0, 0, 1].into()).unwrap();
+    let unknown = Caller::Secret(Proven::Nothing);
+    let admit = |method: &str, path: &str| {
+        unknown.admit(Some(&keys), &hyper::Request::builder().method(method).uri(path).body(()).unwrap())
+    };
+    for path in ["/", "/app.js", "/page.css"] {
+        assert_eq!(admit("GET", path), Ok(Admitted::default()), "{path}");
+        assert!(admit("POST", path).is_err(), "{path}");
+    }
+    for path in ["/live", "/status", "/metrics", "/trace", "/volumes", "/nosuch.js", "/page.css/"] {
+        assert_eq!(admit("GET", path).unwrap_err().status, 401, "{path}");
     }
 }
 
@@ -178,11 +196,12 @@ fn a_right_that_goes_after_the_handshake_is_gone() {
     let (laptop, node) = (cluster.client("laptop", Some(AdminRight::All)), SecretKey::draw().unwrap().public());
     let certificate = pem::certificates(&fs::read(laptop.join("client-cert.pem")).unwrap()).unwrap().swap_remove(0);
     let proven = |proven: Proven| Caller::Secret(proven).admit(Some(&keys), &request);
-    assert_eq!(proven(Proven::Certificate(certificate.clone())), Ok(None));
+    let may_change = Ok(Admitted { node: None, is_known: true, may_change: true });
+    assert_eq!(proven(Proven::Certificate(certificate.clone())), may_change);
     cluster.folder.clients().unwrap().revoke("laptop").unwrap();
     assert_eq!(proven(Proven::Certificate(certificate)).unwrap_err().status, 401);
     let own = cluster.folder.granted().unwrap().1.gateway;
-    assert_eq!(proven(Proven::Key(own.to_spki().to_vec())), Ok(None));
+    assert_eq!(proven(Proven::Key(own.to_spki().to_vec())), may_change);
     let restored = fs::read(cluster.dir.path().join("keys/gateway.grant")).unwrap();
     cluster.folder.rotate_gateway(None, None).unwrap();
     assert_eq!(proven(Proven::Key(own.to_spki().to_vec())).unwrap_err().status, 401);

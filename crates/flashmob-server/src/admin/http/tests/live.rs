@@ -7,9 +7,10 @@ use flashmob_core::gateway::LiveSlots;
 use super::*;
 use crate::net::Wake;
 use crate::status::LiveQuestion;
+use crate::status::finding::{Cause, Finding, Severity};
 
 /// A gateway's server, and the seconds that its loop was asked for.
-fn live_server(warning: Option<String>) -> (AdminServer, Arc<Mutex<Vec<u64>>>) {
+fn live_server(warning: Option<Finding>) -> (AdminServer, Arc<Mutex<Vec<u64>>>) {
     let (reporter, questions) = reporter(Wake::nobody()).0.with_live();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
@@ -69,7 +70,8 @@ fn a_node_has_no_history() {
 
 #[test]
 fn the_warning_of_an_open_port_is_among_those_of_the_gateway() {
-    let (server, _) = live_server(Some("insecure: anyone".to_string()));
+    let (server, _) = live_server(Some(Finding::new(Cause::Insecure, Severity::Wrong, "insecure: anyone", "")));
     let report: LiveReport = serde_json::from_str(&get(&server, "/live", "").1).unwrap();
     assert_eq!(report.warnings.last().map(String::as_str), Some("insecure: anyone"));
+    assert_eq!(report.findings.last().map(|finding| finding.cause), Some(Cause::Insecure));
 }

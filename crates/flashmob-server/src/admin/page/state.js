@@ -1,0 +1,140 @@
+// One sentence: all is well, or what is worst and what mends it. Then all other findings.
+
+import { announce, byId, el, icon, keyed, say, show } from "./dom.js";
+import { bytes, harmless, longTime, number, plural, short, shortened } from "./format.js";
+
+const ICONS = { severe: "severe", wrong: "attention", note: "note" };
+
+const leadIcon = icon();
+byId("sentence-icon").append(leadIcon.element);
+const leadCommand = command();
+byId("lead-command").append(leadCommand.element);
+
+// Whose finding it is, what was found, and what mends it.
+function told({ node, volume, found, remedy }, live) {
+	const of = live.nodes[node] ?? live.volumes[volume];
+	const ended = (text) => shortened(text, 300).replace(/[.\s]*$/, ".");
+	const name = of ? (live.nodes[node] ? "" : "volume ") + shortened(of.name, 40) : "the gateway";
+	return [`${name}:`, ended(found), remedy ? ended(remedy[0].toUpperCase() + remedy.slice(1)) : ""];
+}
+
+function lead(live, bad) {
+	const { nodes, more_findings: more } = live;
+	if (bad.length) {
+		const others = bad.length - 1 + (more ?? 0);
+		const rest = others ? [`${plural(others, "other finding")}.`] : [];
+		return [ICONS[bad[0].severity], [...told(bad[0], live), ...rest].join(" ")];
+	}
+	const ready = readyOf(nodes);
+	if (!nodes.length) return ["note", "This gateway has no nodes."];
+	if (ready < nodes.length) return ["attention", `Nodes ready: ${ready} of ${nodes.length}.`];
+	return ["good", ready === 1 ? "The only node is well." : `All ${ready} nodes are well.`];
+}
+
+const readyOf = (nodes) => nodes.filter(({ state }) => state === "ready").length;
+
+export function drawState({ live }) {
+	const [bad, notes] = [[], []];
+	for (const finding of live.findings ?? []) (finding.severity === "note" ? notes : bad).push(finding);
+	sayLead(...lead(live, bad), bad[0]?.command);
+	drawFindings(byId("findings"), bad.slice(1), live);
+	drawFindings(byId("notes-list"), notes, live);
+	show(byId("notes"), notes.length > 0);
+	say(byId("notes-title"), plural(notes.length, "note"));
+	const more = live.more_findings ?? 0;
+	show(byId("more"), more > 0);
+	say(byId("more"), `${plural(more, "more finding")}: flashmob status prints all.`);
+}
+
+function sayLead(mark, text, run) {
+	leadIcon.set(mark);
+	byId("lead").dataset.mark = mark;
+	say(byId("sentence-text"), text);
+	leadCommand.update(run);
+	document.title = `${{ good: "well", away: "no answer" }[mark] ?? "attention"} – flashmob`;
+}
+
+// Why there is nothing newer; null: there is.
+export function sayTrouble(why, ago, isKnown) {
+	document.body.classList.toggle("stale", Boolean(why) && isKnown);
+	show(byId("since"), Boolean(why));
+	if (!why) return;
+	sayLead("away", `${why}.${isKnown ? " The figures below are out of date." : ""}`);
+	say(byId("since"), `Since ${ago}; it is asked again each second.`);
+}
+
+export function drawFindings(list, findings, live, isNamed = true) {
+	// There may be several of one cause.
+	const seen = {};
+	const key = ({ cause, volume, node }) => {
+		const name = `${cause} ${volume} ${node}`;
+		return `${name} ${(seen[name] = (seen[name] ?? 0) + 1)}`;
+	};
+	keyed(list, findings, key, () => {
+		const mark = icon();
+		const texts = ["word", "name", "found", "remedy"].map((name) => el("span", { class: name }));
+		const run = command();
+		return {
+			element: el("li", {}, el("p", {}, mark.element, ...texts.flatMap((text) => [" ", text])), run.element),
+			update(finding) {
+				const [name, found, remedy] = told(finding, live);
+				mark.set(ICONS[finding.severity]);
+				[harmless(finding.severity), isNamed ? name : "", found, remedy].forEach((text, at) => say(texts[at], text));
+				run.update(finding.command);
+			},
+		};
+	});
+	show(list, findings.length > 0);
+}
+
+// A command and a button that copies it.
+function command() {
+	const code = el("code", { tabindex: 0 });
+	const button = el("button", { type: "button" }, "Copy");
+	const element = el("div", { class: "command" }, code, button);
+	button.addEventListener("click", async () => {
+		const word = (await copied(code)) ? "Copied" : "Selected";
+		say(button, word);
+		announce(word);
+		setTimeout(() => say(button, "Copy"), 2000);
+	});
+	show(element, false);
+	return {
+		element,
+		update(text) {
+			show(element, Boolean(text));
+			if (text) say(code, harmless(text));
+		},
+	};
+}
+
+async function copied(code) {
+	try {
+		// Absent where the page came over plain HTTP from another machine.
+		await navigator.clipboard.writeText(code.textContent);
+		return true;
+	} catch {
+		getSelection().selectAllChildren(code);
+		return document.execCommand("copy");
+	}
+}
+
+export function drawFacts({ live, lately }) {
+	const sum = (name) => lately.reduce((all, node) => all + node[name], 0);
+	const volumes = live.volumes.map(({ name, size_bytes: size }) => `${shortened(name, 24)} ${size == null ? "" : bytes(size)}`);
+	if (volumes.length > 4) volumes.splice(4, Infinity, `${live.volumes.length - 4} more`);
+	const facts = Object.entries({
+		volumes: volumes.join(", "),
+		"nodes ready": `${readyOf(live.nodes)} of ${live.nodes.length}`,
+		"pieces/s": short(sum("perSecond")),
+		received: `${bytes(sum("bytesPerSecond"))}/s`,
+		clients: number(live.clients),
+		"requests in hand": number(live.in_hand),
+		up: longTime(live.uptime_seconds),
+		version: harmless(live.version),
+	});
+	keyed(byId("facts"), facts, ([name]) => name, ([name]) => {
+		const dd = el("dd");
+		return { element: el("div", {}, el("dt", {}, name), dd), update: ([, text]) => say(dd, text) };
+	});
+}
