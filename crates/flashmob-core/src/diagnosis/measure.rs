@@ -45,8 +45,9 @@ const CACHED_PART_MAX: f64 = 0.7;
 const STORED_MIN: u64 = 8;
 /// How many times as many pieces as others a node gets whose queue is filled, and how much longer they take there.
 const FLOOD_FACTOR: f64 = 3.0;
-const HOT_FACTOR: f64 = 2.0;
 const FLOOD_SLOWER_MIN: f64 = 1.5;
+/// With so many times as many pieces as the others have, a node is not compared by how long they take.
+const HOT_FACTOR: f64 = 2.0;
 
 impl Measure {
     pub fn of(slot: &NodeSlot) -> Measure {

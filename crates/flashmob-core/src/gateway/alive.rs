@@ -152,8 +152,7 @@ impl Gateway {
     #[inline(never)]
     pub(super) fn handle_condition(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         let condition = decode_condition(meta)?;
-        let number = self.links[id].node;
-        let node = &mut self.nodes[number];
+        let node = &mut self.nodes[self.links[id].node];
         let was_heard = node.condition.is_some();
         let before = node.condition.replace((condition.clone(), now)).map(|(before, _)| before).unwrap_or_default();
         let name = node.name.clone();
