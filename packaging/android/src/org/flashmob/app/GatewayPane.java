@@ -4,6 +4,7 @@ import android.app.Activity;
 import android.app.AlertDialog;
 import android.content.ActivityNotFoundException;
 import android.content.Intent;
+import android.net.Uri;
 import android.provider.MediaStore;
 import android.view.View;
 import android.view.inputmethod.EditorInfo;
@@ -23,6 +24,7 @@ final class GatewayPane {
     private final EditText address;
     private final TextView problem;
     private final TextView own;
+    private final View pageButton;
     private final Runnable changed;
     private final Runnable enrolling;
 
@@ -34,6 +36,7 @@ final class GatewayPane {
         address = activity.findViewById(R.id.gateway);
         problem = activity.findViewById(R.id.gateway_problem);
         own = activity.findViewById(R.id.own_address);
+        pageButton = activity.findViewById(R.id.gateway_page);
         address.setSaveEnabled(false);
         address.setText(preferences.join());
         address.setOnEditorActionListener((view, action, event) -> {
@@ -44,6 +47,8 @@ final class GatewayPane {
         });
         activity.findViewById(R.id.gateway_keep).setOnClickListener(view -> keep());
         activity.findViewById(R.id.gateway_camera).setOnClickListener(view -> openCamera());
+        pageButton.setOnClickListener(view -> openPage());
+        showPageButton();
     }
 
     /** Where others reach this device; empty if nowhere. */
@@ -113,6 +118,7 @@ final class GatewayPane {
         address.clearFocus();
         if (!join.equals(preferences.join())) {
             preferences.setJoin(join);
+            showPageButton();
             changed.run();
         }
         Toast.makeText(activity, join.isEmpty() ? R.string.join_none : R.string.join_kept, Toast.LENGTH_SHORT).show();
@@ -123,6 +129,27 @@ final class GatewayPane {
             activity.startActivity(new Intent(MediaStore.INTENT_ACTION_STILL_IMAGE_CAMERA));
         } catch (ActivityNotFoundException e) {
             Toast.makeText(activity, R.string.camera_none, Toast.LENGTH_LONG).show();
+        }
+    }
+
+    private void showPageButton() {
+        pageButton.setVisibility(page().isEmpty() ? View.GONE : View.VISIBLE);
+    }
+
+    /** The URL of the gateway's page; empty if no gateway is kept. */
+    private String page() {
+        try {
+            return JoinAddress.parse(preferences.join()).page(preferences.areKeysWanted());
+        } catch (JoinAddress.BadAddress e) {
+            return "";
+        }
+    }
+
+    private void openPage() {
+        try {
+            activity.startActivity(new Intent(Intent.ACTION_VIEW, Uri.parse(page())));
+        } catch (ActivityNotFoundException e) {
+            Toast.makeText(activity, R.string.browser_none, Toast.LENGTH_LONG).show();
         }
     }
 

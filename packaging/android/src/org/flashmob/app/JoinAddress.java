@@ -83,6 +83,11 @@ final class JoinAddress {
         return (otherHost.indexOf(':') >= 0 ? "[" + otherHost + "]" : otherHost) + ":" + port;
     }
 
+    /** The URL of the gateway's live page, which is at the same port; with keys over TLS. */
+    String page(boolean withKeys) {
+        return (withKeys ? "https://" : "http://") + this + "/";
+    }
+
     /** Whether it is an address already, and no name to look up. */
     boolean isNumeric() {
         return isIpv4(host) || host.indexOf(':') >= 0;

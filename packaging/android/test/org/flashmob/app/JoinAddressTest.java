@@ -25,6 +25,15 @@ public class JoinAddressTest {
     }
 
     @Test
+    public void thePageIsAtTheSamePlace() throws Exception {
+        assertEquals("http://192.168.1.5:7410/", JoinAddress.parse("192.168.1.5:7410").page(false));
+        assertEquals("https://192.168.1.5:7410/", JoinAddress.parse("192.168.1.5:7410").page(true));
+        assertEquals("http://nas.local:80/", JoinAddress.parse("flashmob://join/Nas.local:80").page(false));
+        assertEquals("http://[fd00::1]:7410/", JoinAddress.parse("[FD00::1]:7410").page(false));
+        assertEquals("https://[fd00::1]:7410/", JoinAddress.parse("[fd00::1]:7410").page(true));
+    }
+
+    @Test
     public void whatIsNoAddressIsRefused() {
         refused(Problem.TOO_LONG, "flashmob://join/" + new String(new char[300]).replace('\0', 'a') + ":1");
         refused(Problem.NOT_A_JOIN_LINK, "http://192.168.1.5:10810");

@@ -39,6 +39,7 @@ import org.robolectric.android.controller.ActivityController;
 import org.robolectric.annotation.Config;
 import org.robolectric.shadows.ShadowActivity;
 import org.robolectric.shadows.ShadowAlertDialog;
+import org.robolectric.shadows.ShadowToast;
 
 /** What the screen does; the service is another test's. */
 @RunWith(RobolectricTestRunner.class)
@@ -280,6 +281,51 @@ public class MainActivityTest {
         assertEquals(NodeService.ACTION_RESTART, shadowOf(activity).getNextStartedService().getAction());
     }
 
+    private void opensPage(MainActivity activity, String url) {
+        view(R.id.gateway_page).performClick();
+        Intent opened = shadowOf(activity).getNextStartedActivity();
+        assertEquals(Intent.ACTION_VIEW, opened.getAction());
+        assertEquals(Uri.parse(url), opened.getData());
+    }
+
+    @Test
+    public void thePageOfTheGatewayOpensInABrowser() {
+        preferences.setJoin("192.168.1.5:7410");
+        MainActivity activity = open();
+        assertEquals(View.VISIBLE, view(R.id.gateway_page).getVisibility());
+        opensPage(activity, "http://192.168.1.5:7410/");
+        preferences.setKeysWanted(true);
+        opensPage(activity, "https://192.168.1.5:7410/");
+    }
+
+    @Test
+    public void thePageFollowsTheAddressThatIsKept() {
+        MainActivity activity = open();
+        assertEquals(View.GONE, view(R.id.gateway_page).getVisibility());
+        EditText address = view(R.id.gateway);
+        address.setText("192.168.1.5");
+        view(R.id.gateway_keep).performClick();
+        assertEquals("a bad address is not kept", View.GONE, view(R.id.gateway_page).getVisibility());
+        address.setText("[fd00::1]:7410");
+        assertEquals("typed is not kept", View.GONE, view(R.id.gateway_page).getVisibility());
+        view(R.id.gateway_keep).performClick();
+        assertEquals(View.VISIBLE, view(R.id.gateway_page).getVisibility());
+        opensPage(activity, "http://[fd00::1]:7410/");
+        address.setText("");
+        view(R.id.gateway_keep).performClick();
+        assertEquals(View.GONE, view(R.id.gateway_page).getVisibility());
+    }
+
+    @Test
+    public void withoutABrowserItSaysSo() {
+        preferences.setJoin("192.168.1.5:7410");
+        MainActivity activity = open();
+        shadowOf(app).checkActivities(true);
+        view(R.id.gateway_page).performClick();
+        assertEquals(activity.getString(R.string.browser_none), ShadowToast.getTextOfLatestToast());
+        assertNull(shadowOf(activity).getNextStartedActivity());
+    }
+
     @Test
     public void notificationsAreAskedForAndNotNeeded() {
         shadowOf(app).denyPermissions("android.permission.POST_NOTIFICATIONS");
@@ -351,6 +397,7 @@ public class MainActivityTest {
 
     @Test
     public void touchTargetsAreLargeAndIconsAreNamed() {
+        preferences.setJoin("192.168.1.5:7410");
         open();
         check(view(android.R.id.content));
     }

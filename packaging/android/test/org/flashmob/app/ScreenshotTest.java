@@ -158,6 +158,7 @@ public class ScreenshotTest {
     public void tablet() throws Exception {
         exempt();
         new java.io.RandomAccessFile(surroundings.data(), "rw").setLength(16L << 30);
+        new Preferences(app).setJoin("192.168.1.5:7410");
         draw("tablet", TABLET, true, serving());
     }
 
@@ -174,6 +175,7 @@ public class ScreenshotTest {
 
     @Test
     public void rightToLeft() throws Exception {
+        new Preferences(app).setJoin("192.168.1.5:7410");
         draw("rtl", "ar-ldrtl-" + PHONE, true, serving());
     }
 }
