@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 16] {
+fn faults_of_copies() -> [Fault; 18] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -37,6 +37,8 @@ fn faults_of_copies() -> [Fault; 16] {
         Fault::LoseMap(time),
         Fault::OldMap(time, time),
         Fault::StolenKey(time),
+        Fault::Pause(0, time),
+        Fault::Measure(0, true),
     ]
 }
 

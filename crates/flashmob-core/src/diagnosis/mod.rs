@@ -73,6 +73,8 @@ pub struct Facts {
     pub volume: usize,
     /// It has a ready link.
     pub is_ready: bool,
+    /// Somebody measures it, which makes it slow.
+    pub is_measured: bool,
     /// For how long nothing has come from it, while it has something to answer.
     pub silent: Option<Duration>,
     /// Segments of its links that were lost in the last seconds, either way.
@@ -118,7 +120,10 @@ pub fn troubles(
     let paused: Vec<_> = slots.iter().map(|slot| measures(slot, nodes.len())).collect();
     let judged = &paused[slots.partition_point(|slot| slot.first_second < from(SLOTS_JUDGED))..];
     let judge = Judge { nodes, judged, paused: &paused, demands };
-    (0..nodes.len()).filter(|&node| nodes[node].is_ready).filter_map(|node| judge.trouble(node)).collect()
+    (0..nodes.len())
+        .filter(|&node| nodes[node].is_ready && !nodes[node].is_measured)
+        .filter_map(|node| judge.trouble(node))
+        .collect()
 }
 
 /// A slot by node; `None` where it did too little.

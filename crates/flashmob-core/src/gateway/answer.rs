@@ -29,7 +29,8 @@ impl Gateway {
     /// Replies to a request that waits for no more pieces.
     pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
         let has_copies = self.has_copies();
-        let is_inner = has_copies && self.requests.get(key).is_some_and(|request| request.inner != 0);
+        let has_inner = has_copies || self.measuring.is_some();
+        let is_inner = has_inner && self.requests.get(key).is_some_and(|request| request.inner != 0);
         if is_inner && !self.finish_inner(now, key) {
             return;
         }

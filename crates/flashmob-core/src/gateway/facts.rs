@@ -12,7 +12,7 @@ impl Gateway {
     /// Of each node, counted over all volumes. What its links have lost is not known here.
     #[must_use]
     pub fn facts(&self, now: Time) -> Vec<Facts> {
-        let facts = |node: &Node| {
+        let facts = |(number, node): (usize, &Node)| {
             let links = || self.links.of(node).iter().filter(|link| link.state == State::Ready);
             let is_asked = links().any(|link| !link.sent.is_empty());
             let silent = links().map(|link| now - link.heard.max(link.progress)).min();
@@ -20,10 +20,11 @@ impl Gateway {
                 volume: node.volume,
                 is_ready: links().next().is_some(),
                 silent: silent.filter(|_| is_asked),
+                is_measured: self.is_measured(number, now),
                 ..Facts::default()
             }
         };
-        self.nodes.iter().map(facts).collect()
+        self.nodes.iter().enumerate().map(facts).collect()
     }
 
     /// What clients wanted in the last second or two, and which of them wanted most.

@@ -28,6 +28,7 @@ mod live;
 mod local;
 mod lost;
 mod map;
+mod measure;
 mod native;
 mod outbox;
 mod pieces;
@@ -47,11 +48,14 @@ pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use copies::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, MemberStatus,
-    PassKept, PassStatus, ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
+    PassKept, PassStatus, PauseError, ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec,
+    ScrubStatus,
 };
 use copies::{Copies, Lane};
 pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};
 pub use local::{LocalExtents, NoLocal};
+use measure::Measuring;
+pub use measure::{Aspect, Figures, MeasureError, Measurement};
 pub use native::{NativeCall, SPANS_MAX};
 pub use outbox::{Action, Completion, Event};
 use state::live::Live;
@@ -86,6 +90,8 @@ pub struct Gateway {
     with_copies: Vec<usize>,
     /// How fast work goes on that nobody waits for.
     lane: Lane,
+    /// The measurement of a node that is under way, or the last one.
+    measuring: Option<Box<Measuring>>,
     /// When timeouts are checked next.
     next_sweep: Time,
     /// Since when the loop has not stood still: what was asked before has its whole time again.
@@ -134,6 +140,7 @@ impl Gateway {
             completions: Vec::new(),
             with_copies: Vec::new(),
             lane: Lane::new(config.volumes.len()),
+            measuring: None,
             next_sweep: Time::default(),
             running_since: Time::default(),
             config,
@@ -227,6 +234,9 @@ impl Gateway {
             }
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);
+            if self.measuring.is_some() {
+                self.sweep_measurement(now);
+            }
             if self.metrics.samples.is_active() {
                 self.metrics.samples.sweep(now);
             }
@@ -239,6 +249,7 @@ impl Gateway {
             self.draining = true;
             self.links.find_due(self.draining);
             self.end_scrubs();
+            self.drop_measurement();
         }
     }
 

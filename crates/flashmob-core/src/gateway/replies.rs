@@ -105,7 +105,9 @@ impl Gateway {
         let (took_nanos, node_nanos) = (now.nanos_since(sent), u64::from(run.node_time_us) * 1000);
         self.metrics.stages.record_n(GatewayInterval::Replied, took_nanos, count as u64);
         let took = Duration::from_nanos(took_nanos);
-        if self.has_copies() && run.outcome.is_ok() && is_read {
+        // A measurement reads what is in the page cache, which says little of other reads.
+        let is_measured = self.measuring.is_some() && self.is_measured(node, now);
+        if self.has_copies() && run.outcome.is_ok() && is_read && !is_measured {
             self.note_speed(now, node, took);
         }
         let way_nanos = took_nanos.saturating_sub(node_nanos);

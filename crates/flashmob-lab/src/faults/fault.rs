@@ -88,10 +88,14 @@ pub enum Fault {
     OldMap(Duration, Duration),
     /// Somebody takes charge with a stolen key; so much later the key is rotated, and the map recovered with the next one. Of volumes with copies.
     StolenKey(Duration),
+    /// Somebody pauses the node, and has it used again so much later. Of volumes with copies.
+    Pause(usize, Duration),
+    /// Somebody measures the node's flash, or else its way. Of volumes with copies.
+    Measure(usize, bool),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 34;
+pub const FAULT_KINDS: usize = 36;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +158,8 @@ impl Fault {
         "lost map",
         "old map",
         "stolen key",
+        "pause",
+        "measure",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -194,6 +200,8 @@ impl Fault {
             Fault::LoseMap(_) => 31,
             Fault::OldMap(..) => 32,
             Fault::StolenKey(_) => 33,
+            Fault::Pause(..) => 34,
+            Fault::Measure(..) => 35,
         }
     }
 
@@ -401,6 +409,8 @@ impl World {
             Fault::LoseMap(lasts) => self.lose_map(lasts),
             Fault::OldMap(after, lasts) => self.back_up_map(after, lasts),
             Fault::StolenKey(lasts) => self.steal_key(lasts),
+            Fault::Pause(node, lasts) => self.pause(node, lasts),
+            Fault::Measure(node, is_flash) => self.measure(node, is_flash),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));
@@ -460,11 +470,13 @@ impl World {
         self.is_healed = true;
         self.end_partition();
         self.old_extents_go();
+        (0..self.nodes.len()).for_each(|node| self.resume(node));
         for n in 0..self.nodes.len() {
             self.nodes[n].store.ill_until = now;
             self.nodes[n].store.stalled_until = now;
             self.syncs_recover(n);
             self.net.damage[n].until = now;
+            self.cut_damaged(n);
             self.net.traps[n] = None;
             self.net.late[n] = now;
             self.nodes[n].away_until = now;
@@ -478,6 +490,13 @@ impl World {
                 self.ctx.at(now, Event::StartNode { node: n, epoch });
             }
         }
+    }
+
+    /// Cuts a node's links that have carried damaged bytes. An end may wait for the rest of a frame that seems longer than it is, and all that comes
+    /// behind counts as a part of that.
+    fn cut_damaged(&mut self, node: usize) {
+        let links: Vec<ConnId> = self.net.open_links(node).filter(|&conn| self.net.conns[conn].is_damaged).collect();
+        links.into_iter().for_each(|conn| self.net.cut(&mut self.ctx, conn));
     }
 
     pub(super) fn random_link(&mut self, node: usize) -> Option<ConnId> {

@@ -16,6 +16,7 @@
 //! | `slow_flush.rs` | flushes take long |
 //! | `stall.rs` | the gateway stands still |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
+//! | `pause.rs` | nodes are paused and measured |
 //! | `scrub.rs` | scrubs, and what they must have found |
 //! | `second.rs` | a second gateway on a volume with copies |
 //! | `copy.rs` | a second device that shows the same extent |
@@ -41,6 +42,7 @@ mod mirror;
 mod net;
 mod node;
 mod oracle;
+mod pause;
 mod replace;
 mod samples;
 mod scenario;
@@ -101,6 +103,8 @@ enum Event {
     CopiesDisappear,
     Committed { session: u64 },
     Replace { node: usize },
+    Pause { node: usize, lasts: Duration },
+    Resume { node: usize },
     KillGateway,
     KillFormer,
     Restore { node: usize },
@@ -516,6 +520,8 @@ impl World {
             Event::CopiesDisappear => self.copies_disappear(),
             Event::Committed { session } => self.committed(session),
             Event::Replace { node } => self.replace(node),
+            Event::Pause { node, lasts } => self.pause(node, lasts),
+            Event::Resume { node } => self.resume(node),
             Event::KillGateway => {
                 let lasts = Duration::from_micros(self.ctx.rng.random_range(100..20_000));
                 self.restart_gateway(lasts);

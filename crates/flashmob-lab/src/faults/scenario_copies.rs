@@ -19,6 +19,7 @@ use super::lie;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
 use super::mirror;
+use super::pause;
 use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
@@ -115,6 +116,7 @@ impl Scenario {
         mirror::draw(&mut SmallRng::seed_from_u64(seed ^ 0x3141_2042), &mut scenario);
         mirror::draw_old(&mut SmallRng::seed_from_u64(seed ^ 0x01d_3a97), &mut scenario);
         stolen::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57_01e2), &mut scenario);
+        pause::draw(&mut SmallRng::seed_from_u64(seed ^ 0x9a_05ed), &mut scenario);
         scenario
     }
 }

@@ -296,7 +296,7 @@ fn node_row(node: &NodeOfVolume) -> Row {
     let timed = tcps.iter().filter(|tcp| tcp.rtt_us > 0).count();
     let rtt_seconds = ratio(tcp_sum(|t| t.rtt_us), timed as u64) / 1e6;
     let ready = links.iter().filter(|link| link.state == "ready").count();
-    let colour = match &*node.state {
+    let colour = match node.word() {
         "ready" if ready == links.len() => Colour::Good,
         "refused" => Colour::Bad,
         _ => Colour::Doubtful,
@@ -318,6 +318,6 @@ fn node_row(node: &NodeOfVolume) -> Row {
         count(sum(|l| l.counters.breaks)),
     ];
     let plain = |text: String| (text, Colour::Plain);
-    let state = (shortened(&printable(&node.state), 10), colour);
+    let state = (shortened(&printable(node.word()), 10), colour);
     [plain(printable(&node.name)), state].into_iter().chain(figures.map(plain)).collect()
 }

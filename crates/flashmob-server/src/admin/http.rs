@@ -1,7 +1,7 @@
 //! The HTTP server behind `--admin`: `/status`, `/metrics`, and a gateway's live page ([`page`]).
 //!
 //! It only reads, with few exceptions: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
-//! ([`crate::discovery::hear`]); a gateway replaces extents and scrubs volumes. No client, however slow or many, may cost the event loop more than one report or announcement at a time
+//! ([`crate::discovery::hear`]); a gateway changes volumes as it is asked to ([`crate::status::VolumeQuestion`]). No client, however slow or many, may cost the event loop more than one report or announcement at a time
 //! or the process more than a fixed amount of memory. Where all connections are taken, a newcomer gets the place of one that has been silent
 //! ([`waiting`]). Requests that were meant for another host are refused ([`host`]), and in a cluster with keys those of anybody who has proven nothing
 //! ([`gate`]): the first byte of a connection says whether it is TLS.
@@ -119,7 +119,7 @@ fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Re
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Only `Reporter::ask` and `scrub`, `Ear::hear` and `Reporter::replace` block, each one at a time; one thread more is for one whose asker has been
+        // Only `Reporter::ask` and `change`, `Ear::hear` and `Reporter::replace` block, each one at a time; one thread more is for one whose asker has been
         // cut off.
         .max_blocking_threads(3)
         .thread_keep_alive(Duration::from_secs(1))

@@ -105,6 +105,7 @@ pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
     NodeOfVolume {
         name: name.to_string(),
         state: "ready".to_string(),
+        is_paused: false,
         size_bytes: Some(64 * MIB),
         queue_depth: 12,
         no_io: false,

@@ -68,7 +68,8 @@ impl GatewayServer {
 
     /// What the cluster does, and its slots, which whoever asks puts into it: that may take long. `None` if nothing is recorded.
     pub(super) fn live_report(&mut self, since: u64) -> Option<(LiveReport, LiveSlots)> {
-        let slots = self.gateway.live_since(self.clock.now(), since)?;
+        let now = self.clock.now();
+        let slots = self.gateway.live_since(now, since)?;
         let status = self.gateway.status();
         let volumes = self.volume_reports(&status);
         let mut findings = self.findings(&volumes);
@@ -103,6 +104,7 @@ impl GatewayServer {
                     copies: v.copies.as_ref().map(LiveCopies::of),
                 })
                 .collect(),
+            measurement: self.measurement(now),
             slots: Vec::new(),
         };
         Some((report, slots))
@@ -133,6 +135,7 @@ impl GatewayServer {
         NodeOfVolume {
             name: node.name.clone(),
             state: state.to_string(),
+            is_paused: self.gateway.is_paused(node.number),
             size_bytes: node.size_bytes,
             queue_depth: node.queue_depth,
             no_io: node.no_io,

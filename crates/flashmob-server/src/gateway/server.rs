@@ -33,8 +33,10 @@ use crate::keys::{Client, Folder, GatewayKeys, GrantInUse};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
+use crate::status::change::Change;
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
+use crate::status::volumes::{PauseAnswer, PauseRequest};
 use crate::status::{LiveQuestion, Reporter, VolumeQuestion, reporter};
 use crate::store::extent_id::unique_id;
 
@@ -120,6 +122,8 @@ pub struct GatewayServer {
     pub(super) maps: Maps,
     /// Replaced extents of which somebody waits to hear that the map has them.
     pub(super) unrecorded: Vec<Unrecorded>,
+    /// Nodes to be paused, once others have shown that they are alive, and until when they have to.
+    pub(super) pauses: Vec<(Change<PauseRequest, PauseAnswer>, Time)>,
     surplus: Surplus,
     pub(super) turned_away: TurnedAway,
     /// Most clients.
@@ -256,6 +260,7 @@ impl GatewayServer {
             memory,
             maps,
             unrecorded: Vec::new(),
+            pauses: Vec::new(),
             surplus: Surplus::default(),
             turned_away: TurnedAway::default(),
             connections: config.connections,
@@ -361,7 +366,8 @@ impl GatewayServer {
             .into_iter()
             .chain(surplus)
             .chain(self.maps.scrubs_due(&self.gateway))
-            .chain(self.links.local_due());
+            .chain(self.links.local_due())
+            .chain(self.pauses_due());
         // Whose rights were revoked is out within a second, though nobody asks for anything.
         let dues = dues.chain(self.links.keys().map(|_| self.next_look));
         let due = dues.min().map(|at| self.clock.until(at));
@@ -388,6 +394,9 @@ impl GatewayServer {
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.maps.take_done(&mut self.gateway, now);
         self.tell_recorded();
+        if !self.pauses.is_empty() {
+            self.try_pauses(now);
+        }
         self.gateway.handle_timeout(now);
         let is_lived_in = resident.is_some();
         if let Some(resident) = resident {

@@ -1,21 +1,26 @@
-//! A gateway's volumes in detail, the replacement of an extent that somebody gives up, and scrubs.
+//! A gateway's volumes in detail, and what can be changed about them.
 
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use flashmob_core::gateway::{BadRange, CopiesStatus, MemberStatus, PassStatus, ReplaceError, Replaced, ScrubStatus};
+use flashmob_core::gateway::{
+    BadRange, CopiesStatus, MeasureError, MemberStatus, PassStatus, PauseError, ReplaceError, Replaced, ScrubStatus,
+};
 use flashmob_core::units::Time;
 
 use super::server::GatewayServer;
 use crate::status::VolumeQuestion;
+use crate::status::measure::{MeasureAnswer, MeasureRequest, MeasurementReport};
 use crate::status::replace::{News, Refusal, Replacement};
 use crate::status::report::NodeOfVolume;
-use crate::status::scrub::Scrubbing;
 use crate::status::volumes::{
-    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, Rebuild, ReplaceAnswer, ReplaceRequest, SCHEMA,
-    ScrubAnswer, ScrubDetails, ScrubRequest, VolumeDetails, VolumesReport,
+    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, PauseAnswer, PauseRequest, Rebuild,
+    ReplaceAnswer, ReplaceRequest, SCHEMA, ScrubAnswer, ScrubDetails, ScrubRequest, VolumeDetails, VolumesReport,
 };
 use crate::store::ExtentId;
+
+/// How long nodes have to show that they are alive before another is paused: less than whoever asked waits.
+const PAUSE_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// A replacement that the map does not have durably yet.
 #[derive(Debug)]
@@ -43,11 +48,14 @@ impl GatewayServer {
                     Err(refusal) => drop(news.try_send(News::Refused(refusal))),
                 }
             }
-            VolumeQuestion::Scrub(Scrubbing { request, claim, answer }) => {
-                if claim.take() {
-                    let _ = answer.try_send(self.scrub(now, &request));
+            VolumeQuestion::Scrub(asked) => asked.carry_out(|request| self.scrub(now, request)),
+            VolumeQuestion::Pause(asked) => {
+                if asked.claim.take() {
+                    self.pauses.push((asked, now + PAUSE_PATIENCE));
+                    self.try_pauses(now);
                 }
             }
+            VolumeQuestion::Measure(asked) => asked.carry_out(|request| self.measure(now, request)),
         }
     }
 
@@ -81,7 +89,8 @@ impl GatewayServer {
             }
         });
         let volumes = details.collect();
-        VolumesReport { schema: SCHEMA, version: env!("CARGO_PKG_VERSION").to_string(), volumes }
+        let measurement = self.measurement(now);
+        VolumesReport { schema: SCHEMA, version: env!("CARGO_PKG_VERSION").to_string(), volumes, measurement }
     }
 
     /// The place of a volume among all.
@@ -106,6 +115,56 @@ impl GatewayServer {
         let is_running = self.gateway.scrub_status(now, volume).is_some_and(|status| status.compare.is_running);
         log::info!("volume {}: {}", request.volume, if request.stop { "scrubs are stopped" } else { "it is scrubbed" });
         Ok(ScrubAnswer { volume: request.volume.clone(), is_running })
+    }
+
+    /// Pauses nodes that are to be paused, unless others have yet to show that they are alive.
+    pub(super) fn try_pauses(&mut self, now: Time) {
+        for (asked, until) in std::mem::take(&mut self.pauses) {
+            let result = self.pause(now, &asked.request);
+            if now < until && matches!(result, Err((_, true))) {
+                self.pauses.push((asked, until));
+            } else {
+                // The receiver may have timed out.
+                let _ = asked.answer.try_send(result.map_err(|(refusal, _)| refusal));
+            }
+        }
+    }
+
+    /// When those are refused that others have not answered for.
+    pub(super) fn pauses_due(&self) -> Option<Time> {
+        self.pauses.iter().map(|(_, until)| *until).min()
+    }
+
+    /// Of a refusal also whether it may be another soon.
+    fn pause(&mut self, now: Time, request: &PauseRequest) -> Result<PauseAnswer, (Refusal, bool)> {
+        let volume = self.volume_named(&request.volume).map_err(|refusal| (refusal, false))?;
+        let paused = self.gateway.pause_node(now, volume, request.node, !request.resume);
+        paused.map_err(|error| match error {
+            PauseError::NoNode { .. } => (Refusal::Unknown(error.to_string()), false),
+            PauseError::NotHeard(_) => (Refusal::Conflict(error.to_string()), true),
+            _ => (Refusal::Conflict(error.to_string()), false),
+        })?;
+        let node = self.gateway.node_number(volume, request.node);
+        let is_paused = node.is_some_and(|node| self.gateway.is_paused(node));
+        Ok(PauseAnswer { volume: request.volume.clone(), node: request.node, is_paused })
+    }
+
+    fn measure(&mut self, now: Time, request: &MeasureRequest) -> Result<MeasureAnswer, Refusal> {
+        let volume = self.volume_named(&request.volume)?;
+        let begun = self.gateway.measure_node(now, volume, request.node, request.aspect.into());
+        begun.map_err(|error| match error {
+            MeasureError::NoNode { .. } => Refusal::Unknown(error.to_string()),
+            _ => Refusal::Conflict(error.to_string()),
+        })?;
+        let left = self.gateway.measurement(now).and_then(|measurement| measurement.left).unwrap_or_default();
+        Ok(MeasureAnswer { ends_in_seconds: left.as_secs_f64() })
+    }
+
+    /// The measurement of a node that is under way, or the last one.
+    pub(super) fn measurement(&self, now: Time) -> Option<MeasurementReport> {
+        let measurement = self.gateway.measurement(now)?;
+        let place = self.gateway.place_of(measurement.node)?;
+        Some(MeasurementReport::of(&measurement, place))
     }
 
     /// Returns the answer, and the volume with the number of the record that must be durable.
@@ -188,6 +247,7 @@ fn node_details(number: usize, node: NodeOfVolume, member: Option<(MemberStatus,
         behind: member.behind,
         doubtful: member.doubtful,
         only: member.only,
+        is_paused: member.is_paused,
         out_seconds: member.out_for.map(|out| out.as_secs_f64()),
         offered: member.offered.map(hex),
         scrub,

@@ -1,31 +1,45 @@
-//! A request to scrub a volume, on its way from the thread that answers HTTP to the event loop.
+//! A request to change something about a volume or a node, on its way from the thread that answers HTTP to the event loop.
 //!
 //! As with the replacement of an extent, one that was given up before the loop took it is never carried out.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::replace::{Claim, Refusal};
-use super::volumes::{ScrubAnswer, ScrubRequest};
 use super::{ANSWER_TIMEOUT, Reporter, VolumeQuestion};
 
 /// A request that the loop has to answer.
 #[derive(Debug)]
-pub struct Scrubbing {
+pub struct Change<Q, A> {
     /// What is asked for.
-    pub request: ScrubRequest,
+    pub request: Q,
     /// To be taken before anything is changed.
     pub claim: Claim,
     /// Room for the answer.
-    pub answer: SyncSender<Result<ScrubAnswer, Refusal>>,
+    pub answer: SyncSender<Result<A, Refusal>>,
+}
+
+impl<Q, A> Change<Q, A> {
+    /// Lets `work` carry it out, unless it was given up.
+    pub fn carry_out(self, work: impl FnOnce(&Q) -> Result<A, Refusal>) {
+        if self.claim.take() {
+            // The receiver may have timed out.
+            let _ = self.answer.try_send(work(&self.request));
+        }
+    }
 }
 
 impl Reporter {
-    /// Has a volume scrubbed, or that stopped. `claim` is for whoever may give the request up meanwhile. `None` if the loop did not take it
-    /// in time, and never will.
+    /// Asks the loop for a change: `question` says which. `claim` is for whoever may give the request up meanwhile. `None` if the loop did not take
+    /// it in time, and never will.
     #[must_use]
-    pub fn scrub(&self, request: ScrubRequest, claim: Claim) -> Option<Result<ScrubAnswer, Refusal>> {
+    pub fn change<Q, A>(
+        &self,
+        question: impl FnOnce(Change<Q, A>) -> VolumeQuestion,
+        request: Q,
+        claim: Claim,
+    ) -> Option<Result<A, Refusal>> {
         let (answer, answers) = sync_channel(1);
-        let question = VolumeQuestion::Scrub(Scrubbing { request, claim: claim.clone(), answer });
+        let question = question(Change { request, claim: claim.clone(), answer });
         self.volumes.as_ref()?.try_send(question).ok()?;
         self.wake.wake();
         match answers.recv_timeout(ANSWER_TIMEOUT) {
@@ -44,6 +58,7 @@ mod tests {
     use super::*;
     use crate::net::Wake;
     use crate::status::reporter;
+    use crate::status::volumes::{ScrubAnswer, ScrubRequest};
 
     fn request() -> ScrubRequest {
         ScrubRequest { volume: "pool".to_string(), now: true, stop: false }
@@ -57,9 +72,9 @@ mod tests {
         {
             let asked = thread::spawn({
                 let reporter = reporter.clone();
-                move || reporter.scrub(request(), Claim::default())
+                move || reporter.change(VolumeQuestion::Scrub, request(), Claim::default())
             });
-            let Ok(VolumeQuestion::Scrub(Scrubbing { request: asked_for, claim, answer })) = questions.recv() else {
+            let Ok(VolumeQuestion::Scrub(Change { request: asked_for, claim, answer })) = questions.recv() else {
                 panic!("it was asked for something else");
             };
             assert!(claim.take() && asked_for == request());
@@ -71,9 +86,9 @@ mod tests {
     #[test]
     fn without_a_loop_nothing_is_asked() {
         let (of_a_node, _questions) = reporter(Wake::nobody());
-        assert_eq!(of_a_node.scrub(request(), Claim::default()), None);
+        assert_eq!(of_a_node.change(VolumeQuestion::Scrub, request(), Claim::default()), None);
         let (reporter, questions) = reporter(Wake::nobody()).0.with_volumes();
         drop(questions);
-        assert_eq!(reporter.scrub(request(), Claim::default()), None);
+        assert_eq!(reporter.change(VolumeQuestion::Scrub, request(), Claim::default()), None);
     }
 }

@@ -10,6 +10,7 @@ use flashmob_core::gateway::{Cause, NodeSlot, Slot};
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
+use super::measure::MeasurementReport;
 use super::report::{CopiesReport, NodeOfVolume, Rebuild};
 
 /// The version of this form.
@@ -64,6 +65,9 @@ pub struct LiveReport {
     pub volumes: Vec<LiveVolume>,
     /// The nodes of all volumes, in the order of the volumes and their layouts.
     pub nodes: Vec<LiveNode>,
+    /// The measurement of a node that is under way, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measurement: Option<MeasurementReport>,
     /// What they did, oldest first. A slot in which nothing happened is missing.
     pub slots: Vec<LiveSlot>,
 }
@@ -132,6 +136,9 @@ pub struct LiveNode {
     pub name: String,
     /// `ready`, `connecting`, `waiting` or `refused`.
     pub state: String,
+    /// It is paused: not used, as somebody wants it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_paused: bool,
     /// Pieces in its queue.
     pub queue: usize,
     /// Smoothed round-trip time of its slowest link, from TCP.
@@ -170,6 +177,12 @@ pub struct LiveNode {
 }
 
 impl LiveNode {
+    /// Its state in a word: of its links, or that it is paused.
+    #[must_use]
+    pub fn word(&self) -> &str {
+        if self.is_paused { "paused" } else { &self.state }
+    }
+
     /// That part of a report.
     #[must_use]
     pub fn of(volume: usize, node: &NodeOfVolume) -> LiveNode {
@@ -180,6 +193,7 @@ impl LiveNode {
             volume,
             name: node.name.clone(),
             state: node.state.clone(),
+            is_paused: node.is_paused,
             queue: node.queue_depth,
             rtt_us: tcp().map(|tcp| tcp.rtt_us).max(),
             segments: is_tcp.then(|| tcp().map(|tcp| tcp.segments_in + tcp.segments_out).sum()),

@@ -2,24 +2,26 @@
 //!
 //! Nodes and gateways fill these reports in; `admin` serves them. Nothing here depends on either.
 
+pub mod change;
 pub mod condition;
 pub mod finding;
 pub mod live;
+pub mod measure;
 pub mod replace;
 pub mod report;
-pub mod scrub;
 pub mod trace;
 pub mod volumes;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use change::Change;
 use flashmob_core::gateway::LiveSlots;
 use live::{ENTRIES_MAX, LiveReport, LiveSlot};
+use measure::{MeasureAnswer, MeasureRequest};
 use replace::Replacement;
 use report::Report;
-use scrub::Scrubbing;
 use trace::TraceReport;
-use volumes::VolumesReport;
+use volumes::{PauseAnswer, PauseRequest, ScrubAnswer, ScrubRequest, VolumesReport};
 
 use crate::net::Wake;
 
@@ -44,7 +46,11 @@ pub enum VolumeQuestion {
     /// To give up the extent of a node.
     Replace(Replacement),
     /// To scrub one.
-    Scrub(Scrubbing),
+    Scrub(Change<ScrubRequest, ScrubAnswer>),
+    /// To pause a node, or to use it again.
+    Pause(Change<PauseRequest, PauseAnswer>),
+    /// To measure a node.
+    Measure(Change<MeasureRequest, MeasureAnswer>),
 }
 
 /// What a gateway is asked about what its nodes do: from which second on, and who waits.

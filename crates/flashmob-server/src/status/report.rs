@@ -220,6 +220,9 @@ pub struct NodeOfVolume {
     pub name: String,
     /// `ready`, `connecting`, `waiting` or `refused`.
     pub state: String,
+    /// It is paused: not used, as somebody wants it.
+    #[serde(default)]
+    pub is_paused: bool,
     /// Size of its extent, once known.
     pub size_bytes: Option<u64>,
     /// Pieces in its queue.
@@ -249,6 +252,14 @@ pub struct NodeOfVolume {
     pub condition: Option<ConditionReport>,
     /// Its links.
     pub links: Vec<LinkReport>,
+}
+
+impl NodeOfVolume {
+    /// Its state in a word: of its links, or that it is paused.
+    #[must_use]
+    pub fn word(&self) -> &str {
+        if self.is_paused { "paused" } else { &self.state }
+    }
 }
 
 /// One link.

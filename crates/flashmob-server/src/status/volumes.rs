@@ -1,12 +1,14 @@
-//! The volumes of a gateway in detail, by node: the JSON of `/volumes` and of `flashmob volume show`; the replacement of an extent, and scrubs.
+//! The volumes of a gateway in detail, by node: the JSON of `/volumes` and of `flashmob volume show`; what can be changed about them.
 //!
 //! `schema/volumes-1.json` describes it. Fields may be added; none changes its meaning without a new `schema`.
 
 use serde::{Deserialize, Serialize};
 
+use super::measure::MeasurementReport;
+
 /// The version of this form.
 pub const SCHEMA: u32 = 1;
-/// The largest request to replace an extent or to scrub a volume, in bytes.
+/// The largest request to change something, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 4096;
 
 /// All volumes of a gateway.
@@ -19,6 +21,9 @@ pub struct VolumesReport {
     pub version: String,
     /// Each volume.
     pub volumes: Vec<VolumeDetails>,
+    /// The measurement of a node that is under way, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measurement: Option<MeasurementReport>,
 }
 
 /// One volume.
@@ -187,7 +192,10 @@ pub struct MemberDetails {
     pub doubtful: u32,
     /// Those whose chunks have no other current copy.
     pub only: u32,
-    /// For how long it has been out, because it left requests unanswered.
+    /// It is paused: not used, as somebody wants it.
+    #[serde(default)]
+    pub is_paused: bool,
+    /// For how long it has been out, because it left requests unanswered or is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_seconds: Option<f64>,
     /// The extent that is at its address instead, and is refused: `flashmob volume replace` takes it.
@@ -219,6 +227,30 @@ pub struct ScrubAnswer {
     pub volume: String,
     /// A scrub of all its copies is under way.
     pub is_running: bool,
+}
+
+/// Asks a gateway to pause a node of a volume with copies, or to use it again: the body of a POST to `/volumes/pause`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The node's number in it.
+    pub node: usize,
+    /// It is to be used again.
+    #[serde(default)]
+    pub resume: bool,
+}
+
+/// It is paused, or used again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// The node's number in it.
+    pub node: usize,
+    /// It is paused.
+    pub is_paused: bool,
 }
 
 /// Asks a gateway to give up the extent of a node, and to take the one that is at its address instead: the body of a POST to

@@ -335,7 +335,7 @@ impl Medium {
                 let mapped = holes::map(&self.opened, offset, op.len_bytes, &mut op.data);
                 mapped.map_err(|e| self.failed("seek", e))
             }
-            Op::Digest => self.digest(offset, op.len_bytes as usize, &mut op.data, bounce),
+            Op::Digest => self.digest(op, bounce),
             Op::Trim => {
                 let trimmed = self.trim(offset, len);
                 self.forget_mapped(offset, len);
@@ -377,15 +377,24 @@ impl Medium {
     }
 
     /// Hashes blocks of the medium, in parts that fit `bounce`: they need no buffer of the node's.
-    fn digest(&self, offset_bytes: u64, len_bytes: usize, out: &mut [u8], bounce: &mut Bounce) -> Result<(), Failure> {
+    fn digest(&self, op: &mut StoreOp, bounce: &mut Bounce) -> Result<(), Failure> {
+        let (offset_bytes, len_bytes) = (op.offset_bytes, op.len_bytes as usize);
+        let is_from_flash = op.flags.has(OpFlags::FROM_FLASH) && !self.is_direct();
+        // Aligned for O_DIRECT, which the other may not be.
+        let mut aligned = Bounce::new(u64::from(DIGEST_BLOCK_BYTES));
         let mut done = 0;
         while done < len_bytes {
             // Begins and ends at blocks of the digest: the alignment of the medium divides them, or they divide it.
             let window = Window::first(offset_bytes + done as u64, len_bytes - done, self.align_bytes());
-            let blocks = bounce.slice(window.len_bytes);
-            self.read_exact(window.start_bytes, blocks)?;
+            let blocks = if is_from_flash { &mut aligned } else { &mut *bounce };
+            let blocks = blocks.slice(window.len_bytes);
+            if is_from_flash {
+                self.read_flash(window.start_bytes, blocks)?;
+            } else {
+                self.read_exact(window.start_bytes, blocks)?;
+            }
             let part = &blocks[window.skip_bytes..window.skip_bytes + window.take_bytes];
-            put_digest(part, &mut out[done / DIGEST_BLOCK_BYTES as usize * DIGEST_BYTES..]);
+            put_digest(part, &mut op.data[done / DIGEST_BLOCK_BYTES as usize * DIGEST_BYTES..]);
             done += part.len();
         }
         Ok(())

@@ -204,6 +204,7 @@ impl Copies {
             Err(failure) => At::Failed(failure),
         };
         if result.is_err() {
+            self.note_failed(cx);
             self.counters.failed_copies += 1;
             if let Some(state) = self.chunks.get_mut(&chunk).filter(|state| state.joined & bit(copy) != 0) {
                 state.voided |= if planted::is(Bug::FailedTargetEqual) { 0 } else { bit(copy) };

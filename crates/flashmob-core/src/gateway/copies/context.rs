@@ -31,8 +31,8 @@ pub struct Cx<'a> {
     pub budget: &'a mut Budget,
     /// Requests whose reservation a change has taken over, and how much of it.
     pub taken: Vec<(ClientId, u64)>,
-    /// Nodes whose links are to be broken: they do not answer.
-    pub breaks: Vec<usize>,
+    /// Nodes whose links are to be broken, and why.
+    pub breaks: Vec<(usize, &'static str)>,
     /// Nodes that are to show that they are alive.
     pub probes: Vec<usize>,
     /// Pieces whose request is gone are in the queues.

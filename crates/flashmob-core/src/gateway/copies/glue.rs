@@ -7,6 +7,7 @@ use super::read::Verdict;
 use super::{Copies, CopiesStatus, Cx, Inner, MemberStatus};
 use crate::copies::Sign;
 use crate::gateway::alive::PROBE_PATIENCE;
+use crate::gateway::measure;
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::gateway::{Action, Gateway, LinkId};
@@ -74,10 +75,10 @@ impl Gateway {
                 self.ask_link(now, id, PROBE_PATIENCE);
             }
         }
-        for node in breaks {
+        for (node, why) in breaks {
             for id in self.nodes[node].links.clone().map(LinkId) {
                 if self.links[id].is_connected() {
-                    self.disconnect(now, id, "it left requests unanswered that other copies have done");
+                    self.disconnect(now, id, why);
                 }
             }
         }
@@ -187,6 +188,10 @@ impl Gateway {
     #[inline(never)]
     pub(in crate::gateway) fn finish_inner(&mut self, now: Time, key: RequestKey) -> bool {
         let Some(request) = self.requests.get(key) else { return false };
+        if request.inner == measure::INNER {
+            self.measured(now, key);
+            return false;
+        }
         let volume = request.volume as usize;
         let is_own = request.client == ClientId::GATEWAY;
         let is_finished = self.with_copies(now, volume, |copies, cx| {

@@ -31,8 +31,12 @@ pub struct Member {
     pub is_born: bool,
     /// What its extent is known to remember of charges, and from which number on that is durable. The last few.
     pub seen: VecDeque<(u64, (u64, u64))>,
-    /// Since when it is out: it left I/O unanswered.
+    /// Since when it is out: it left I/O unanswered, or is paused.
     pub out_since: Option<Time>,
+    /// Somebody wants it not to be used.
+    pub is_paused: bool,
+    /// When it was last needed, while it is used all the same.
+    pub needed_at: Option<Time>,
     /// When it could be used again.
     pub usable_since: Time,
     /// No copies on it are made current before this time.
@@ -315,8 +319,10 @@ impl Copies {
         if !cx.is_linked(member) || !self.is_known(member) {
             return;
         }
-        if self.members[usize::from(member)].out_since.take().is_some() {
-            let text = "it answers again".to_string();
+        let state = &mut self.members[usize::from(member)];
+        let is_used = !state.is_paused || state.needed_at.is_some();
+        if is_used && state.out_since.take().is_some() {
+            let text = "it is used again".to_string();
             cx.tell(Event::NodeWarning(cx.name(member), text));
         }
         self.members[usize::from(member)].usable_since = cx.now;
@@ -324,9 +330,20 @@ impl Copies {
         for chunk in self.doubtful.iter().copied().collect::<Vec<_>>() {
             self.judge(cx, chunk);
         }
+        self.answer_for_others(cx);
         self.review_flushes(cx);
         self.serve_waiting(cx);
         self.look_at(cx.now);
+    }
+
+    /// Reads that wait for members without a link, since nobody else could answer them, are asked of those that can now.
+    fn answer_for_others(&mut self, cx: &mut Cx<'_>) {
+        for member in 0..self.members.len() as u16 {
+            if !cx.is_linked(member) {
+                let reads = cx.queues.take_reads(cx.node(member));
+                self.reroute_reads(cx, member, reads, false);
+            }
+        }
     }
 
     /// Declares a member out: it leaves I/O unanswered that others have done. Its copies of chunks that change are behind from now on.
@@ -335,11 +352,16 @@ impl Copies {
             return;
         }
         self.counters.evictions += 1;
-        self.members[usize::from(member)].out_since = Some(cx.now);
         self.members[usize::from(member)].note_put_out(cx.now);
         cx.tell(Event::NodeWarning(cx.name(member), "it does not answer; its copies fall behind".to_string()));
+        self.go_on_without(cx, member, "it left requests unanswered that other copies have done");
+    }
+
+    /// A member is out from now on: what waits for it goes on without it.
+    pub(super) fn go_on_without(&mut self, cx: &mut Cx<'_>, member: u16, why: &'static str) {
+        self.members[usize::from(member)].out_since = Some(cx.now);
         let node = cx.node(member);
-        cx.breaks.push(node);
+        cx.breaks.push((node, why));
         let reads = cx.queues.take_reads(node);
         self.reroute_reads(cx, member, reads, false);
         let used: Vec<u32> = self.chunks.keys().copied().collect();

@@ -34,6 +34,7 @@ mod mend;
 mod mirrors;
 mod own;
 mod pace;
+mod pause;
 mod pieces;
 mod ranges;
 mod read;
@@ -73,6 +74,8 @@ use mend::Rot;
 use mirrors::Mirrors;
 use own::Inner;
 use pace::Pace;
+pub use pause::PauseError;
+use pause::Paused;
 pub use replace::{ReplaceError, Replaced};
 use scrub::Scrub;
 pub use scrub::{
@@ -142,6 +145,7 @@ pub struct Copies {
     /// The last decision about many chunks at once is durable from this number on.
     bulk_seq: u64,
     members: Vec<Member>,
+    paused: Paused,
     /// By member and slot: the chunk there.
     slots: Vec<Vec<u32>>,
     /// Chunks in use; the others are settled, or open and untouched since the gateway's start.
@@ -255,6 +259,7 @@ impl Copies {
             log: Log::new(image.version()),
             mirrors: Mirrors::new(&image),
             bulk_seq: 0,
+            paused: Paused::default(),
             members: (0..).zip(image.members()).map(|(n, known)| Member::new(known, image.is_linear_at(n))).collect(),
             slots,
             chunks: BTreeMap::new(),

@@ -225,6 +225,7 @@ impl Copies {
 
     /// A copy has failed a piece of a client's read: another is asked. False if enough were.
     pub(super) fn read_failed(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece, failure: Failure) -> bool {
+        self.note_failed(cx);
         let Some((chunk, copy)) = self.chunk_at(member, piece.offset_bytes) else { return false };
         if failure == Failure::Corrupt {
             let (at, len) = ((piece.offset_bytes % self.image.chunk_bytes()) as u32, piece.len_bytes);

@@ -111,6 +111,8 @@ impl Copies {
         self.counters.replaced += 1;
         let state = &mut self.members[usize::from(member)];
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));
+        // The fresh one has nothing that would not be copied to it.
+        (state.is_paused, state.needed_at) = (false, None);
         state.seen.clear();
         self.unlinked(cx, member);
         self.forget_scrub_of(cx, member);
@@ -126,6 +128,12 @@ impl Gateway {
     pub fn node_number(&self, volume: usize, number: usize) -> Option<usize> {
         let state = self.volumes.get(volume)?;
         (number < state.spec.extents.len()).then(|| state.node_of(number as u32))
+    }
+
+    /// The volume of a node that is counted over all volumes, and its number there.
+    #[must_use]
+    pub fn place_of(&self, node: usize) -> Option<(usize, usize)> {
+        self.nodes.get(node).map(|state| (state.volume, state.extent as usize))
     }
 
     /// Gives up the extent of a node of a volume with copies, and takes the fresh one that the node was refused for. `expected` is what

@@ -149,6 +149,7 @@ impl Copies {
 
     /// A member's device fails flushes, and may for long: nothing is copied to it for a while.
     pub(super) fn flush_failed(&mut self, cx: &mut Cx<'_>, member: u16) {
+        self.note_failed(cx);
         let until = cx.now + self.settle_after;
         let Some(state) = self.members.get_mut(usize::from(member)) else { return };
         state.calm_until = state.calm_until.max(until);

@@ -97,8 +97,10 @@ pub struct MemberStatus {
     pub doubtful: u32,
     /// Those whose chunks have no other current copy.
     pub only: u32,
-    /// For how long it has been out: it left I/O unanswered.
+    /// For how long it has been out: it left I/O unanswered, or is paused.
     pub out_for: Option<Duration>,
+    /// It is not used, as somebody wants it.
+    pub is_paused: bool,
     /// The extent that its node serves now instead, which is refused.
     pub offered: Option<[u8; 16]>,
 }
@@ -117,6 +119,7 @@ impl Copies {
                 doubtful: 0,
                 only: 0,
                 out_for: state.out_since.map(|since| now - since),
+                is_paused: state.is_paused,
                 offered,
             })
             .collect();

@@ -40,6 +40,7 @@ impl Copies {
             self.log.retry();
         }
         self.put_out_silent(cx);
+        self.look_at_paused(cx);
         self.drop_abandoned(cx);
         self.give_way(cx);
         self.serve_waiting(cx);
@@ -48,7 +49,7 @@ impl Copies {
         let soon = self.is_waiting().then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
         let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0 || !self.rot.is_empty();
-        let later = has_work.then_some(cx.now + Duration::from_secs(1));
+        let later = (has_work || self.is_any_paused()).then_some(cx.now + Duration::from_secs(1));
         // While members have never been there, so that a loop that stands still is noticed: it must not count as their silence.
         let are_away = self.members.iter().any(|member| member.usable_from.is_none());
         let beat = are_away.then_some(cx.now + (self.evict_after / 4).min(Duration::from_secs(1)));
@@ -84,7 +85,7 @@ impl Copies {
     }
 
     /// A member that was heard for no longer than this is alive.
-    fn lately(&self) -> Duration {
+    pub(super) fn lately(&self) -> Duration {
         (self.evict_after / 2).max(LATELY_MIN)
     }
 

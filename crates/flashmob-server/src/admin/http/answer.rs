@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
@@ -21,11 +22,13 @@ use super::waiting::Answering;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::keys::AdminKeys;
+use crate::status::VolumeQuestion;
+use crate::status::change::Change;
 use crate::status::finding::{self, Finding};
 use crate::status::live::LiveReport;
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
 use crate::status::report::Report;
-use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest, ScrubRequest};
+use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest};
 use crate::store::ExtentId;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -146,11 +149,12 @@ async fn answer_to(
     if path == "/join" {
         return join(asker, peer, who.node, request).await;
     }
-    if path == "/volumes/replace" {
-        return replace(asker, request).await;
-    }
-    if path == "/volumes/scrub" {
-        return scrub(asker, request).await;
+    match path {
+        "/volumes/replace" => return replace(asker, request).await,
+        "/volumes/scrub" => return change(asker, request, VolumeQuestion::Scrub).await,
+        "/volumes/pause" => return change(asker, request, VolumeQuestion::Pause).await,
+        "/volumes/measure" => return change(asker, request, VolumeQuestion::Measure).await,
+        _ => {}
     }
     let is_live = asker.reporter.as_ref().is_some_and(Reporter::has_live);
     let page = page(path, is_live);
@@ -262,10 +266,18 @@ async fn change_of<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T,
     serde_json::from_slice(&body).map_err(no_such)
 }
 
-/// A volume is scrubbed, or no longer.
-async fn scrub(asker: &Asker, request: Request<Incoming>) -> Response<Full<Bytes>> {
+/// Something is changed about a volume or a node, as `question` says.
+async fn change<Q, A>(
+    asker: &Asker,
+    request: Request<Incoming>,
+    question: fn(Change<Q, A>) -> VolumeQuestion,
+) -> Response<Full<Bytes>>
+where
+    Q: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+{
     let Some(reporter) = asker.reporter.clone().filter(Reporter::has_volumes) else { return no_volumes() };
-    let request: ScrubRequest = match change_of(request).await {
+    let request: Q = match change_of(request).await {
         Ok(request) => request,
         Err(refusal) => return refusal,
     };
@@ -273,7 +285,7 @@ async fn scrub(asker: &Asker, request: Request<Incoming>) -> Response<Full<Bytes
     let claim = Claim::default();
     // If the client leaves before the loop has the request, it is not carried out.
     let _asking = Asking(claim.clone());
-    match tokio::task::spawn_blocking(move || reporter.scrub(request, claim)).await.ok().flatten() {
+    match tokio::task::spawn_blocking(move || reporter.change(question, request, claim)).await.ok().flatten() {
         Some(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
         Some(Err(refusal)) => refused(refusal),
         None => busy(),

@@ -92,6 +92,7 @@ pub fn live(nodes: usize, seconds: u64) -> LiveReport {
             Vec::new()
         },
         more_findings: 0,
+        measurement: None,
         may_change: false,
         clients: 2,
         in_hand: 64,

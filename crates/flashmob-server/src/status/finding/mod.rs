@@ -52,6 +52,8 @@ pub enum Cause {
     Cache,
     /// One client fills a node's queue.
     Queue,
+    /// A node is not used, as somebody wants it.
+    Paused,
     /// Anybody may use the cluster.
     Insecure,
     /// A node answers without reading.

@@ -86,6 +86,11 @@ fn of_node(node: &NodeOfVolume, generation: u64) -> Vec<Finding> {
             let found = format!("refused: {refusal}{keys}");
             findings.push(Finding::new(Cause::Refused, Severity::Severe, found, ""));
         }
+        None if node.is_paused => {
+            let remedy = "chunks that change meanwhile have one copy less; `flashmob volume resume` uses it again";
+            let finding = Finding::new(Cause::Paused, Severity::Note, "it is paused", remedy);
+            findings.push(finding.with_command("flashmob volume resume"));
+        }
         None if node.state != "ready" => {
             let found = format!("not linked, requests are queued{keys}");
             let remedy = "see whether its device is on, and flashmob runs on it";

@@ -1,4 +1,4 @@
-//! Reading what the flash has, past the page cache: for scrubs, which look for damage under pages that are right.
+//! Reading what the flash has, past the page cache: for scrubs, which look for damage under pages that are right, and for measuring it.
 //!
 //! An open file of its own has O_DIRECT. The kernel writes dirty pages of a range before it reads the range so, and leaves the pages where
 //! they are: what others find in the page cache stays there. Where that cannot be had, clean pages of the range are dropped first, and dirty

@@ -1,7 +1,9 @@
-//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, scrubs, recovering a lost map, and converting
-//! linear volumes.
+//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, pausing and measuring nodes, scrubs, recovering a lost map,
+//! and converting linear volumes.
 
 mod convert;
+mod measure;
+mod pause;
 mod recover;
 mod replace;
 mod scrub;
@@ -20,7 +22,7 @@ use crate::commands::tell::Form;
 use flashmob_server::net::fetch::{Target, fetch_volumes};
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show a gateway's volumes by node; replace nodes, scrub copies, recover lost maps, and convert linear volumes.
+/// Show a gateway's volumes by node; replace, pause and measure nodes, scrub copies, recover lost maps, and convert linear volumes.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -31,6 +33,9 @@ pub struct VolumeArgs {
 enum Command {
     Show(show::ShowArgs),
     Replace(replace::ReplaceArgs),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
+    Measure(measure::MeasureArgs),
     Scrub(scrub::ScrubArgs),
     Recover(recover::RecoverArgs),
     Convert(convert::ConvertArgs),
@@ -41,6 +46,9 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
     match &args.command {
         Command::Show(args) => show::run(args),
         Command::Replace(args) => replace::run(args),
+        Command::Pause(args) => pause::run(args),
+        Command::Resume(args) => pause::resume(args),
+        Command::Measure(args) => measure::run(args),
         Command::Scrub(args) => scrub::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Convert(args) => convert::run(args),

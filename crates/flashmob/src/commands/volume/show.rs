@@ -154,14 +154,16 @@ pub(super) fn bad_lines(bad: &[BadPlace], unlisted_blocks: u64) -> Vec<String> {
 }
 
 fn row(node: &NodeDetails, has_copies: bool) -> Row {
-    let colour = match &*node.state {
+    let is_paused = node.member.as_ref().is_some_and(|member| member.is_paused);
+    let state = if is_paused { "paused" } else { &*node.state };
+    let colour = match state {
         "ready" => Colour::Good,
         "refused" => Colour::Bad,
         _ => Colour::Doubtful,
     };
     let plain = |text: String| (text, Colour::Plain);
     let name = shortened(&printable(&node.name), 40);
-    let mut row = vec![plain(node.number.to_string()), plain(name), (printable(&node.state), colour)];
+    let mut row = vec![plain(node.number.to_string()), plain(name), (printable(state), colour)];
     if has_copies {
         let member = node.member.as_ref();
         let count = |of: fn(&MemberDetails) -> u32| member.map_or("-".to_string(), |member| of(member).to_string());
@@ -188,7 +190,13 @@ fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
         let (done, total) = (Bytes(scrub.done_bytes), Bytes(scrub.total_bytes));
         notes.push(format!("node {number}: its copies are being verified, {done} of {total}{waits}"));
     }
-    if let Some(out) = node.member.as_ref().and_then(|member| member.out_seconds).filter(|_| node.refusal.is_none()) {
+    let member = node.member.as_ref();
+    if member.is_some_and(|member| member.is_paused) {
+        notes.push(format!(
+            "node {number} is paused: `flashmob volume resume ADDR:PORT {} {number}` uses it again",
+            printable(volume)
+        ));
+    } else if let Some(out) = member.and_then(|member| member.out_seconds).filter(|_| node.refusal.is_none()) {
         notes.push(format!("node {number} has not answered for {}", uptime(out)));
     }
     match node.member.as_ref().and_then(|member| member.offered.as_ref()) {

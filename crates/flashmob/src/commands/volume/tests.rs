@@ -11,6 +11,7 @@ fn details(number: usize) -> NodeDetails {
         behind: 0,
         doubtful: 0,
         only: 0,
+        is_paused: false,
         out_seconds: None,
         offered: None,
         scrub: PassDetails::default(),

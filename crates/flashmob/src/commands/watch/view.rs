@@ -132,7 +132,7 @@ impl View {
             let (mark, colour) = mark_of(node);
             Row::new(vec![
                 Cell::from(printable(&node.name)),
-                Cell::from(format!("{mark} {}", printable(&node.state))).style(self.style(colour)),
+                Cell::from(format!("{mark} {}", printable(node.word()))).style(self.style(colour)),
                 right(count(lately.answered_per_s.round() as u64)),
                 right(us(lately.p50_us)),
                 right(us(lately.p99_us)),
@@ -232,10 +232,10 @@ impl View {
 
 /// A sign for a node's state, beside the word.
 fn mark_of(node: &LiveNode) -> (&'static str, Color) {
-    match &*node.state {
+    match node.word() {
         "ready" if node.is_hot || node.is_battery_low || node.is_space_little => ("!", Color::Yellow),
         "ready" => ("+", Color::Green),
-        "connecting" => ("~", Color::Yellow),
+        "connecting" | "paused" => ("~", Color::Yellow),
         _ => ("x", Color::Red),
     }
 }

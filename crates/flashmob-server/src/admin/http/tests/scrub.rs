@@ -5,8 +5,8 @@ use std::sync::mpsc::Receiver;
 use super::*;
 use crate::net::Wake;
 use crate::status::VolumeQuestion;
+use crate::status::change::Change;
 use crate::status::replace::Refusal;
-use crate::status::scrub::Scrubbing;
 use crate::status::volumes::{ScrubAnswer, ScrubRequest};
 
 const BODY: &str = r#"{"volume":"pool","now":true}"#;
@@ -27,7 +27,7 @@ fn request(body: &str) -> String {
 fn answered(body: &str, expected: ScrubRequest, outcome: Result<ScrubAnswer, Refusal>) -> (String, String) {
     let (server, questions) = asked();
     let the_loop = thread::spawn(move || match questions.recv() {
-        Ok(VolumeQuestion::Scrub(Scrubbing { request, claim, answer })) => {
+        Ok(VolumeQuestion::Scrub(Change { request, claim, answer })) => {
             assert!(claim.take() && request == expected, "{request:?}");
             answer.send(outcome).unwrap();
         }
