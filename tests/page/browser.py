@@ -225,11 +225,15 @@ def figures_are_right(browser):
 
 def evil_names_stay_text(browser):
     with gateway(evil=True, volumes=2, **{**FULL, "dead": None}) as made:
+        made.paused, made.measured = {0}, (0, 0, "way", time.monotonic() - 9)
         for width in (320, 1280):
             with seen(browser, made.url, width=width) as here:
                 page = here.page
                 page.click("#trace-take")
                 page.wait_for_timeout(1500)
+                page.click("#action-pause")
+                need("Use <img src=x onerror=alert(1)> again?" in page.inner_text("#ask") and "way to <img src=x" in page.inner_text("#measured"), page.inner_text("#ask"))
+                page.click("#ask-no")
                 need(page.evaluate("window.alerts") == 0 and page.locator("img").count() == 1 and page.locator("script").count() == 1, "a name became an element")
                 names = page.locator(".card .name").all_inner_texts()
                 need(names[0] == "<img src=x onerror=alert(1)>" and names[3] == "\ufffdgnp.exe", names)
@@ -324,15 +328,116 @@ def scrub_asks_first(browser):
         need(here.page.locator("#copies button:visible").count() == 0, "Scrub is offered to whoever may not")
 
 
+def nodes_are_paused(browser):
+    with gateway(nodes=4, copies=True) as made, seen(browser, made.url) as here:
+        need(not here.page.is_visible("#actions") and not here.page.is_visible("#measured"), "actions are offered to whoever may not")
+    with gateway(nodes=8, volumes=2, copies=True, may_change=True) as made, seen(browser, made.url) as here:
+        page = here.page
+        card = page.locator(".card").nth(6)
+        # The third node of the second volume, chosen with the keyboard.
+        page.focus("#action-node")
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowUp")
+        page.evaluate("document.querySelector('#action-node option').marked = true")
+        need(page.input_value("#action-node") == "6", page.input_value("#action-node"))
+        page.focus("#action-pause")
+        page.keyboard.press("Enter")
+        need("Pause 192.168.178.26?" in page.inner_text("#ask") and page.inner_text("#ask-yes") == "Pause", page.inner_text("#ask"))
+        page.click("#ask-no")
+        page.wait_for_timeout(1300)
+        need(made.posted == [] and page.evaluate("document.activeElement.id") == "action-pause", "Cancel sends it, or focus is lost")
+        need(card.locator(".node-state").inner_text().strip() == "ready", card.inner_text())
+        page.keyboard.press("Enter")
+        page.click("#ask-yes")
+        page.wait_for_timeout(1800)
+        need(made.posted == [("pause", {"volume": made.volume_names[1], "node": 2, "resume": False})], made.posted)
+        need(card.locator(".node-state").inner_text().strip() == "paused" and card.get_attribute("data-mark") == "waiting", card.inner_text())
+        need(page.inner_text("#action-said") == "192.168.178.26 is paused." and page.inner_text("#sentence") == "Nodes ready: 7 of 8.", page.inner_text("#measured"))
+        need(page.inner_text("#action-pause") == "Use again" and page.input_value("#action-node") == "6", "the choice is lost, or the button's word")
+        need(page.evaluate("document.querySelector('#action-node option').marked === true"), "the choice of nodes is made anew")
+        page.click("#action-pause")
+        need("Use 192.168.178.26 again?" in page.inner_text("#ask"), page.inner_text("#ask"))
+        page.click("#ask-yes")
+        page.wait_for_timeout(1800)
+        need(made.posted[1:] == [("pause", {"volume": made.volume_names[1], "node": 2, "resume": True})], made.posted)
+        need(page.inner_text("#action-said") == "192.168.178.26 is used again." and card.locator(".node-state").inner_text().strip() == "ready", card.inner_text())
+        made.refusal = "its copies are <i>needed</i>"
+        page.click("#action-pause")
+        page.click("#ask-yes")
+        page.wait_for_timeout(800)
+        need(page.inner_text("#action-said") == "The gateway refuses (409): its copies are <i>needed</i>." and page.locator("#measured i").count() == 0, page.inner_text("#action-said"))
+        page.select_option("#action-node", "0")
+        need(page.inner_text("#action-said") == "" and page.inner_text("#action-pause") == "Pause", "what was said of one node stays for another")
+        here.check(may=["409"])
+    with gateway(nodes=4, may_change=True) as made, seen(browser, made.url) as here:
+        need(here.page.is_visible("#action-flash") and not here.page.is_visible("#action-pause"), "Pause is offered without copies")
+
+
+def nodes_are_measured(browser):
+    with gateway(nodes=4, may_change=True) as made, seen(browser, made.url) as here, seen(browser, made.url) as other:
+        page, made.measure_s = here.page, 3.0
+        for aspect, question, asked, result in [
+            ("flash", "Measure the flash of 192.168.178.21?", "The flash of 192.168.178.21 is being measured.",
+             "The flash of 192.168.178.21: 1 at a time, 1,180 reads of 4 KiB a second (4.61 MiB/s), half of them within 812 µs, 99 % within 1.98 ms; "
+             "16 at a time, 9,120 reads of 4 KiB a second (35.6 MiB/s), half of them within 1.7 ms, 99 % within 4.1 ms; 12 empty blocks not counted."),
+            ("way", "Measure the way to 192.168.178.21?", "The way to 192.168.178.21 is being measured.",
+             "The way to 192.168.178.21: 1 at a time, 1,110 reads of 1 B a second (1.08 KiB/s), half of them within 871 µs, 99 % within 2 ms; "
+             "8 at a time, 612 reads of 64 KiB a second (38.3 MiB/s), half of them within 12.4 ms, 99 % within 21 ms."),
+        ]:
+            page.select_option("#action-node", "1")
+            page.click(f"#action-{aspect}")
+            need(question in page.inner_text("#ask"), page.inner_text("#ask"))
+            page.click("#ask-yes")
+            page.wait_for_timeout(1300)
+            need(made.posted.pop() == ("measure", {"volume": "pool", "node": 1, "aspect": aspect}) and not made.posted, "something else was posted")
+            need(page.inner_text("#measured-what") == asked and re.fullmatch(r"[23]\ss left\.", page.inner_text("#measured-when")), page.inner_text("#measured"))
+            page.wait_for_timeout(3000)
+            made.may_change = False
+            page.wait_for_timeout(1300)
+            for each in (page, other.page):
+                told = each.inner_text("#measured-what").replace("\u00a0", " ")
+                need(told == result and re.fullmatch(r"Begun [4-7]\ss ago\.", each.inner_text("#measured-when")), each.inner_text("#measured"))
+            need(not page.is_visible("#actions"), "actions are offered to whoever may no longer")
+            made.may_change = True
+            page.wait_for_selector("#actions:visible")
+        made.trouble = "it has <b>nothing</b> on its flash"
+        page.wait_for_timeout(1300)
+        need(page.inner_text("#measured-what") == f"The way to 192.168.178.21: {made.trouble}." and page.locator("#measured b").count() == 0, page.inner_text("#measured"))
+        # What goes on with each second is told to nobody who hears the page.
+        need(page.locator("[role=status] #measured-when, #measured[role]").count() == 0, "each second is told")
+        here.check()
+
+
+def actions_are_accessible(browser):
+    with gateway(nodes=4, copies=True, may_change=True) as made:
+        made.paused, made.measured = {2}, (0, 1, "flash", time.monotonic() - 20)
+        for scheme in SCHEMES:
+            for width in (320, 1280):
+                with seen(browser, made.url, width=width, scheme=scheme) as here:
+                    page = here.page
+                    page.wait_for_timeout(300)
+                    for state in ("the control", "the question"):
+                        if state == "the question":
+                            page.click("#action-way")
+                            box = page.locator("#ask").bounding_box()
+                            need(box["x"] >= 0 and box["x"] + box["width"] <= width, f"the question is wider than {width}: {box}")
+                        found = Axe().run(page).response["violations"]
+                        need(not found, f"axe, {state}, {scheme} {width}: {[violation['id'] for violation in found]}")
+                        need(page.evaluate("document.documentElement.scrollWidth") <= width, f"{state} is wider than {width}")
+                    page.keyboard.press("Escape")
+                    here.check()
+        need(made.posted == [], "Esc does not cancel")
+
+
 def commands_are_copied(browser):
     with gateway(**FULL) as made:
         for permissions in (["clipboard-read", "clipboard-write"], []):
             with seen(browser, made.url, permissions=permissions) as here:
                 if not permissions:
                     here.page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
-                here.page.click("#lead-command button")
+                here.page.click("#lead .command button")
                 here.page.wait_for_timeout(200)
-                need(here.page.inner_text("#lead-command button") == "Copied" and here.page.inner_text("#said") == "Copied", here.page.inner_text("#lead-command"))
+                need(here.page.inner_text("#lead .command button") == "Copied" and here.page.inner_text("#said") == "Copied", here.page.inner_text("#lead"))
                 if permissions:
                     need(here.page.evaluate("navigator.clipboard.readText()") == mock.FINDINGS[0]["command"], "something else was copied")
                 else:
@@ -372,10 +477,16 @@ def is_small(_browser):
 
 
 def many_nodes(browser):
-    with gateway(nodes=64, slow=5) as made:
+    with gateway(nodes=64, slow=5, copies=True, may_change=True) as made:
         for width in WIDTHS:
             with seen(browser, made.url, width=width) as here:
+                here.page.select_option("#action-node", "63")
                 here.page.wait_for_timeout(1500)
+                need(here.page.input_value("#action-node") == "63" and here.page.locator("#action-node option").count() == 64, "the 64th node cannot be chosen")
+                here.page.click("#action-pause")
+                need("Pause 192.168.178.83?" in here.page.inner_text("#ask"), here.page.inner_text("#ask"))
+                need(here.page.evaluate("document.querySelector('#ask').getBoundingClientRect().right") <= width, f"the question is wider than {width}")
+                here.page.click("#ask-no")
                 need(here.page.evaluate("document.documentElement.scrollWidth") <= width, f"64 nodes are wider than {width}")
                 cut = here.page.evaluate("[...document.querySelectorAll('.card dd')].filter(e => e.getBoundingClientRect().right > e.closest('.card').getBoundingClientRect().right).map(e => e.textContent)")
                 need(not cut, f"figures leave their card: {cut}")
@@ -389,14 +500,17 @@ def many_nodes(browser):
 
 OF_ANY = [accessible, keyboard, advances, eight_tabs]
 OF_MOCK = [is_small, state_is_told, scripts_may_be_off, figures_are_right, evil_names_stay_text, restart_is_found, absence_is_told, hidden_pages_rest, token_is_asked,
-           scrub_asks_first, commands_are_copied, trace_is_saved, many_nodes]
+           scrub_asks_first, nodes_are_paused, nodes_are_measured, actions_are_accessible, commands_are_copied, trace_is_saved, many_nodes]
 
 
 def pictures(browser, directory, url=None):
     directory.mkdir(parents=True, exist_ok=True)
-    for name, options in ({"gateway": None} if url else {"8": FULL, "64": dict(nodes=64, slow=5, copies=True)}).items():
+    for name, options in ({"gateway": None} if url else {"8": FULL, "64": dict(nodes=64, slow=5, copies=True, may_change=True)}).items():
         with contextlib.ExitStack() as stack:
-            address = url or stack.enter_context(gateway(**options)).url
+            address = url
+            if not url:
+                made = stack.enter_context(gateway(**options))
+                made.paused, made.measured, address = {6}, (0, 4, "flash", time.monotonic() - 20), made.url
             for scheme in SCHEMES:
                 for width in WIDTHS:
                     with seen(browser, address, width=width, scheme=scheme) as here:

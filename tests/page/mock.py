@@ -65,6 +65,8 @@ class Mock:
         self.findings = [finding for finding in self.findings if finding["node"] < nodes]
         self.more_findings, self.is_scrubbing, self.failure, self.retry_after = 0, False, None, None
         self.asked, self.scrubs, self.scrub_refusal = collections.Counter(), [], None
+        # Pauses and measurements: what was posted, why the next is refused, and what came of them.
+        self.posted, self.refusal, self.paused, self.measured, self.measure_s, self.trouble = [], None, set(), None, 5.0, None
         self.restart(age)
 
     def restart(self, age=30):
@@ -117,8 +119,13 @@ class Mock:
         old = [self.slot(second, min(5, young - second)) for second in range(first, young, 5)]
         return old + [self.slot(second, 1) for second in range(young, end)]
 
+    def volume_of(self, n):
+        return n * self.volume_count // self.count
+
     def node(self, n, uptime):
-        node = {"volume": n * self.volume_count // self.count, "name": self.names[n], "state": "ready", "queue": n % 5}
+        node = {"volume": self.volume_of(n), "name": self.names[n], "state": "ready", "queue": n % 5}
+        if n in self.paused:
+            node["is_paused"] = True
         if n == self.dead:
             return dict(node, state="waiting", queue=3)
         node.update(rtt_us=870, segments=int(uptime * (900 + 40 * n)), retransmissions=n)
@@ -142,11 +149,23 @@ class Mock:
                 volume["copies"] = {"copies": 2, "fewest_current": 1 if self.rebuild else 2, "chunks": 65536, "behind_chunks": behind,
                                     "doubtful_chunks": 12 if self.rebuild else 0, "is_scrubbing": self.is_scrubbing, "rebuild": rebuild}
             volumes.append(volume)
-        return {"schema": 1, "version": "0.1.0", "start": self.start, "uptime_seconds": uptime, "slot_seconds": 1, "next_second": end,
+        measurement = {"measurement": self.measurement()} if self.measured else {}
+        return {**measurement, "schema": 1, "version": "0.1.0", "start": self.start, "uptime_seconds": uptime, "slot_seconds": 1, "next_second": end,
                 "kept_seconds": KEPT_S, "bounds_us": BOUNDS_US, "warnings": [], "more_warnings": 0, "findings": self.findings,
                 "more_findings": self.more_findings, "may_change": self.may_change, "clients": 2, "in_hand": 64,
                 "memory_used_bytes": 1 << 20, "memory_limit_bytes": 1 << 27, "volumes": volumes,
                 "nodes": [self.node(n, uptime) for n in range(self.count)], "slots": self.slots(since, end)}
+
+    def measurement(self):
+        volume, node, aspect, began = self.measured
+        ago = time.monotonic() - began
+        report = {"volume": volume, "node": node, "aspect": aspect, "begun_seconds_ago": ago, "empty_blocks": 0}
+        kinds = {"flash": [(1, 4096, 1180.4, 812, 1984), (16, 4096, 9120.0, 1700, 4100)], "way": [(1, 1, 1110.2, 871, 2003), (8, 65536, 612.0, 12400, 21000)]}
+        steps = [{"outstanding": outstanding, "request_bytes": size, "answers": int(rate * 2), "per_second": rate, "p50_us": p50, "p99_us": p99}
+                 for outstanding, size, rate, p50, p99 in kinds[aspect]]
+        if ago < self.measure_s:
+            return dict(report, ends_in_seconds=self.measure_s - ago, steps=steps[:1] if ago > 2 else [])
+        return dict(report, steps=[], trouble=self.trouble) if self.trouble else dict(report, steps=steps, empty_blocks=12 if aspect == "flash" else 0)
 
     # ---- /trace
 
@@ -194,6 +213,27 @@ class Mock:
         self.is_scrubbing = not request.get("stop", False)
         return 200, {"volume": request["volume"], "is_running": self.is_scrubbing}
 
+    def node_of(self, request):
+        """The number of a node among all, of its volume and its number in that."""
+        volume = self.volume_names.index(request["volume"])
+        return volume, [n for n in range(self.count) if self.volume_of(n) == volume][request["node"]]
+
+    def pause(self, request):
+        self.posted.append(("pause", request))
+        if self.refusal or set(request) != {"volume", "node", "resume"} or not self.copies:
+            return 409, self.refusal or "the volume has no copies: reads and writes of what is on the node would wait for it"
+        _, node = self.node_of(request)
+        (self.paused.discard if request["resume"] else self.paused.add)(node)
+        return 200, {"volume": request["volume"], "node": request["node"], "is_paused": node in self.paused}
+
+    def measure(self, request):
+        self.posted.append(("measure", request))
+        if self.refusal or set(request) != {"volume", "node", "aspect"} or request["aspect"] not in ("flash", "way"):
+            return 409, self.refusal or "no such aspect"
+        volume, _ = self.node_of(request)
+        self.measured = volume, request["node"], request["aspect"], time.monotonic()
+        return 200, {"ends_in_seconds": self.measure_s}
+
     def serve(self, port=0):
         mock = self
 
@@ -238,10 +278,11 @@ class Mock:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if self.path != "/volumes/scrub" or self.headers.get("Content-Type") != "application/json":
+                change = {"/volumes/scrub": mock.scrub, "/volumes/pause": mock.pause, "/volumes/measure": mock.measure}.get(self.path)
+                if not change or self.headers.get("Content-Type") != "application/json":
                     return self.answer(415, "JSON is wanted")
                 if not self.is_refused():
-                    self.answer(*mock.scrub(json.loads(body)))
+                    self.answer(*change(json.loads(body)))
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

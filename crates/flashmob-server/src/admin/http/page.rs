@@ -20,13 +20,15 @@ macro_rules! files {
 }
 
 /// Name, type and content; the first is the page itself.
-const FILES: [(&str, &str, &[u8]); 16] = files![
+const FILES: [(&str, &str, &[u8]); 18] = files![
     "index.html": HTML,
     "page.css": STYLE,
     "icon.svg": PICTURE,
+    "actions.js": SCRIPT,
     "app.js": SCRIPT,
     "batches.js": SCRIPT,
     "cards.js": SCRIPT,
+    "change.js": SCRIPT,
     "copies.js": SCRIPT,
     "dom.js": SCRIPT,
     "format.js": SCRIPT,

@@ -1,5 +1,6 @@
 // Polls the gateway each second while the page is seen, and draws what it says.
 
+import { drawActions } from "./actions.js";
 import { drawBatches } from "./batches.js";
 import { drawCards } from "./cards.js";
 import { drawCopies } from "./copies.js";
@@ -7,21 +8,20 @@ import { byId, show } from "./dom.js";
 import { brief, longTime } from "./format.js";
 import { drawHeat } from "./heatmap.js";
 import { History } from "./history.js";
-import { ask, hasToken, json, useToken } from "./net.js";
+import { access, ask, json } from "./net.js";
 import { drawSlowest } from "./slowest.js";
 import { drawFacts, drawState, sayTrouble } from "./state.js";
 import "./trace.js";
 
-// A busy port is a matter of a moment; that is said only when it lasts.
+// A port is busy for a moment: only what lasts is said.
 const BUSY_MS = 3000;
 
 const history = new History();
 let heardAt = performance.now();
-let timer = null;
+let timer;
 let isAsking = false;
 
 async function poll() {
-	timer = null;
 	if (isAsking || document.hidden) return;
 	isAsking = true;
 	const began = performance.now();
@@ -29,7 +29,7 @@ async function poll() {
 	try {
 		const known = history.last;
 		const answer = await ask(history.slots.length ? `live?since=${known.next_second}` : "live");
-		show(byId("token-form"), answer.status === 401 || (answer.status === 403 && hasToken()));
+		show(byId("token-form"), answer.status === 401 || (answer.status === 403 && access.token !== ""));
 		history.add(json(answer), performance.now());
 		heardAt = performance.now();
 		if (known && known.start !== history.last.start) {
@@ -37,7 +37,7 @@ async function poll() {
 			history.slots = [];
 			wait = 0;
 		}
-		sayTrouble(null);
+		sayTrouble();
 		draw();
 	} catch (error) {
 		if (!error.told) console.error(error);
@@ -51,22 +51,23 @@ async function poll() {
 
 function pollIn(ms) {
 	clearTimeout(timer);
-	timer = document.hidden ? null : setTimeout(poll, Math.max(0, ms));
+	if (!document.hidden) timer = setTimeout(poll, ms);
 }
 
 function draw() {
 	const live = history.last;
 	const lately = live.nodes.map((_, node) => history.lately(node));
 	const picture = { history, live, lately, names: brief(live.nodes), packets: history.packets(), shares: history.shares(lately) };
-	for (const part of [drawState, drawFacts, drawCards, drawHeat, drawSlowest, drawCopies, drawBatches]) part(picture);
+	for (const part of [drawState, drawFacts, drawCards, drawActions, drawHeat, drawSlowest, drawCopies, drawBatches]) part(picture);
 }
 
-document.addEventListener("visibilitychange", () => pollIn(0));
-byId("token-form").addEventListener("submit", (event) => {
+document.onvisibilitychange = () => pollIn(0);
+byId("token-form").onsubmit = (event) => {
 	event.preventDefault();
-	useToken(byId("token").value.trim());
+	// Nothing else can be in a header.
+	access.token = byId("token").value.replace(/[^!-~]/g, "");
 	byId("token").value = "";
 	pollIn(0);
-});
+};
 
 poll();

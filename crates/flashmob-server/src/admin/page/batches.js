@@ -1,4 +1,4 @@
-// How many pieces share a frame, and how many packets a request takes.
+// Pieces in a frame, and packets for a request.
 
 import { byId, table } from "./dom.js";
 import { number } from "./format.js";
@@ -13,11 +13,8 @@ export function drawBatches({ live, names, lately, packets }) {
 		return [over(of.pieces, of.batches), over(sentAnswers, of.reply_frames), over(packets[at], of.timedPerSecond)];
 	});
 	const most = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column] ?? 0), 1e-9));
-	setFigures(live.nodes.map((node, at) => ({
-		key: at,
-		cells: [names[at], ...rows[at].map((value, column) => ({
-			text: value === null ? "" : number(value),
-			share: (value ?? 0) / most[column],
-		}))],
-	})));
+	setFigures(rows.map((row, at) => [names[at], ...row.map((value, column) => ({
+		text: value === null ? "" : number(value),
+		share: (value ?? 0) / most[column],
+	}))]));
 }

@@ -1,17 +1,13 @@
-// Elements are made once and changed in place: focus and selection survive each poll.
+// Elements are made once, then changed: focus and selection survive.
 
 export const byId = (id) => document.getElementById(id);
 
-export function el(tag, attributes = {}, ...children) {
-	return fill(document.createElement(tag), attributes, children);
-}
+export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 
-export function svg(tag, attributes = {}, ...children) {
-	return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
+export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 function fill(element, attributes, children) {
-	for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+	for (const name in attributes) element.setAttribute(name, attributes[name]);
 	element.append(...children);
 	return element;
 }
@@ -28,7 +24,7 @@ export function show(element, is) {
 	if (element.hidden === is) element.hidden = !is;
 }
 
-// Makes the children of `parent` those of `items`, by key; `make(item)` gives {element, update(item)}.
+// Makes the children of `parent` those of `items`, by key; `make(item)` gives an element and what updates it.
 export function keyed(parent, items, key, make) {
 	const old = parent.entries ?? new Map();
 	const now = new Map();
@@ -38,13 +34,22 @@ export function keyed(parent, items, key, make) {
 		if (now.has(name)) continue;
 		const entry = old.get(name) ?? make(item);
 		now.set(name, entry);
-		entry.update(item);
+		const [element, update] = entry;
+		update(item);
 		const place = before ? before.nextSibling : parent.firstChild;
-		if (entry.element !== place) parent.insertBefore(entry.element, place);
-		before = entry.element;
+		if (element !== place) parent.insertBefore(element, place);
+		before = element;
 	}
-	for (const [name, entry] of old) if (!now.has(name)) entry.element.remove();
+	for (const [name, [element]] of old) if (!now.has(name)) element.remove();
 	parent.entries = now;
+}
+
+// Makes the options of a select those of `entries`: a value and a text each.
+export function choices(pick, entries) {
+	keyed(pick, entries, ([value]) => value, ([value]) => {
+		const element = el("option", { value });
+		return [element, ([, text]) => say(element, text)];
+	});
 }
 
 // Shapes differ as well as colours.
@@ -58,30 +63,21 @@ const SHAPES = {
 	away: "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm0 2a5 5 0 1 1 0 10A5 5 0 0 1 8 3z",
 };
 
-export function icon() {
-	const path = svg("path", { "fill-rule": "evenodd" });
-	const element = svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true", class: "icon" }, path);
-	return {
-		element,
-		set(name) {
-			attribute(path, "d", SHAPES[name] ?? SHAPES.away);
-			attribute(element, "data-mark", name);
-		},
-	};
+export const icon = () => svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true", class: "icon" }, svg("path"));
+
+export function mark(icon, name) {
+	attribute(icon.firstChild, "d", SHAPES[name] ?? SHAPES.away);
+	attribute(icon, "data-mark", name);
 }
 
-// Puts a table that scrolls in itself into `parent`, and returns what sets its rows: {key, cells}. The first cell of a row is its head;
-// a cell is a text, or {text, share} for a bar of that part of the column's width.
+// Puts a table into `parent`, and returns what sets its rows. Their cells are texts, or {text, share} for a bar.
 export function table(parent, name, columns) {
 	const body = el("tbody");
 	const head = el("tr", {}, ...columns.map((text) => el("th", { scope: "col" }, text)));
 	parent.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, el("table", {}, el("thead", {}, head), body)));
-	return (rows) => keyed(body, rows, ({ key }) => key, ({ cells: first }) => {
+	return (rows) => keyed(body, rows.entries(), ([at]) => at, ([, first]) => {
 		const cells = first.map((_, at) => cell(at ? el("td") : el("th", { scope: "row" })));
-		return {
-			element: el("tr", {}, ...cells.map(({ element }) => element)),
-			update: ({ cells: values }) => cells.forEach(({ set }, at) => set(values[at])),
-		};
+		return [el("tr", {}, ...cells.map(([element]) => element)), ([, values]) => cells.forEach(([, set], at) => set(values[at]))];
 	});
 }
 
@@ -89,47 +85,31 @@ function cell(element) {
 	const text = el("span");
 	element.append(text);
 	let bar;
-	return {
-		element,
-		set(value) {
-			say(text, value.text ?? value);
-			if (value.share === undefined) return;
-			if (!bar) {
-				bar = part("network");
-				element.append(svg("svg", { class: "cell-bar", "aria-hidden": "true" }, bar.element));
-				element.className = "has-bar";
-			}
-			bar.set(value.from ?? 0, value.share, value.kind);
-		},
-	};
+	return [element, (value) => {
+		say(text, value.text ?? value);
+		if (value.share === undefined) return;
+		if (!bar) {
+			bar = svg("rect");
+			element.append(svg("svg", { class: "cell-bar", "aria-hidden": "true" }, bar));
+		}
+		part(bar, value);
+	}];
 }
 
-// A part of a bar: where it begins and how much it is, of 1.
-export function part(kind) {
-	const element = svg("rect", { height: "100%" });
-	const percent = (share) => `${(100 * share).toFixed(2)}%`;
-	return {
-		element,
-		set(from, share, other = kind) {
-			attribute(element, "x", percent(from));
-			attribute(element, "width", percent(share));
-			element.style.fill = `var(--${other})`;
-		},
-	};
+// A part of a bar: how much it is and where it begins, of 1.
+export function part(rect, { share, from = 0, kind = "network" }) {
+	const percent = (value) => `${(100 * value).toFixed(2)}%`;
+	attribute(rect, "x", percent(from));
+	attribute(rect, "width", percent(share));
+	rect.style.fill = `var(--${kind})`;
 }
 
 // What a colour of a picture means.
-export function legend(list, entries) {
-	return entries.map(([colour, name]) => {
+export function legend(list, names, colours = names) {
+	return names.map((name, at) => {
 		const [swatch, text] = [el("i"), el("span", {}, name)];
-		swatch.style.background = `var(--${colour})`;
+		swatch.style.background = `var(--${colours[at]})`;
 		list.append(el("li", {}, swatch, text));
 		return text;
 	});
-}
-
-// Says something to those who hear the page.
-export function announce(text) {
-	say(byId("said"), "");
-	setTimeout(() => say(byId("said"), text), 50);
 }

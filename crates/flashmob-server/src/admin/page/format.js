@@ -6,13 +6,9 @@ const NBSP = "\u00a0";
 export function number(value) {
 	const size = Math.abs(value);
 	if (!Number.isFinite(value)) return "–";
-	if (size >= 100 || size === 0) return grouped(Math.round(value));
+	if (size >= 100 || size === 0) return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 	if (size < 1e-4) return value.toExponential(1);
 	return String(Number(value.toPrecision(3)));
-}
-
-function grouped(whole) {
-	return String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 function scaled(value, step, units) {
@@ -24,13 +20,9 @@ function scaled(value, step, units) {
 	return number(value) + units[unit];
 }
 
-export function short(value) {
-	return Math.abs(value) < 9999.5 ? number(value) : scaled(value, 1e3, ["", "k", "M", "G", "T", "P"]);
-}
+export const short = (value) => (Math.abs(value) < 9999.5 ? number(value) : scaled(value, 1e3, ["", "k", "M", "G", "T", "P"]));
 
-export function bytes(value) {
-	return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].map((unit) => NBSP + unit));
-}
+export const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].map((unit) => NBSP + unit));
 
 export function micros(us) {
 	if (us >= 999_500 || us === 0) return number(us / 1e6) + NBSP + "s";
@@ -45,17 +37,13 @@ export function percent(fraction) {
 // 45 s, 3 h 12 min, 2 d 3 h
 export function longTime(seconds) {
 	const s = Math.max(0, Math.floor(seconds)) || 0;
-	const two = (a, au, b, bu) => `${a}${NBSP}${au} ${b}${NBSP}${bu}`;
-	if (s < 60) return `${s}${NBSP}s`;
-	if (s < 3600) return two(Math.floor(s / 60), "min", s % 60, "s");
-	if (s < 86400) return two(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
-	return two(Math.floor(s / 86400), "d", Math.floor((s % 86400) / 3600), "h");
+	const [large, unit, small, smaller] = s < 3600 ? [60, "min", 1, "s"] : s < 86400 ? [3600, "h", 60, "min"] : [86400, "d", 3600, "h"];
+	const rest = Math.floor((s % large) / small) + NBSP + smaller;
+	return s < large ? rest : Math.floor(s / large) + NBSP + unit + " " + rest;
 }
 
 // Names are anybody's text: nothing of it may turn the direction of writing or hide.
-export function harmless(text) {
-	return String(text ?? "").replace(/[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu, "\ufffd");
-}
+export const harmless = (text) => String(text ?? "").replace(/[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu, "\ufffd");
 
 // Both ends of a name are kept: the start is often the same for all.
 export function shortened(text, most) {
@@ -72,6 +60,4 @@ export function brief(nodes) {
 	return nodes.map(({ name }, at) => shortened(isCommon ? name.slice(0, name.length - port.length) : name, 40) || `node ${at}`);
 }
 
-export function plural(n, one, many = one + "s") {
-	return `${short(n)} ${n === 1 ? one : many}`;
-}
+export const plural = (n, one, many = one + "s") => `${short(n)} ${n === 1 ? one : many}`;

@@ -4,33 +4,32 @@ import { byId, el, legend, say, table } from "./dom.js";
 import { longTime, micros, shortened } from "./format.js";
 
 const ALL_S = 600;
-// Steps as on the terminal: a time up to which a cell has its colour.
-const STEPS = [[1000, "1 ms"], [4000, "4 ms"], [16000, "16 ms"], [63000, "63 ms"], [250000, "250 ms"], [Infinity, "more"]];
-const WHICH = [["total", "total"], ["queue", "queue"], ["way", "network"], ["at_node", "node"], ["flash", "flash"]];
+// Times up to which a cell has its colour, as on the terminal.
+const STEPS = [1000, 4000, 16000, 63000, 250000, Infinity];
+const WHICH = { total: "total", queue: "queue", way: "network", at_node: "node", flash: "flash" };
 const SPANS = [[10, "10 s"], [60, "1 min"], [600, "10 min"]];
 const AXIS = 20;
 const FONT = "12px system-ui, sans-serif";
 
-const canvas = byId("heat");
+const [canvas, heatTable] = ["heat", "heat-table"].map(byId);
 const pen = canvas.getContext("2d");
 let which = "total";
-let picture = null;
-let grid = null;
+let picture, grid;
 // A cell that was pointed at: a node, and the first second of its column.
 let cursor = null;
 
-for (const [value, name] of WHICH) {
+for (const [value, name] of Object.entries(WHICH)) {
 	const input = el("input", { type: "radio", name: "heat", value });
 	input.checked = value === which;
-	input.addEventListener("change", () => {
+	input.onchange = () => {
 		which = value;
 		redraw();
 		if (cursor) tell();
-	});
+	};
 	byId("heat-choice").append(el("label", {}, input, el("span", {}, name)));
 }
-legend(byId("heat-legend"), STEPS.map(([, text], at) => [`heat-${at}`, text]));
-const setSums = table(byId("heat-table"), "Largest p99 of a second", ["node", ...SPANS.map(([, name]) => `last ${name}`)]);
+legend(byId("heat-legend"), STEPS.map((us) => (us < Infinity ? micros(us) : "more")), STEPS.map((_, at) => `heat-${at}`));
+const setSums = table(heatTable, "Largest p99 of a second", ["node", ...SPANS.map(([, name]) => `last ${name}`)]);
 
 export function drawHeat(now) {
 	picture = now;
@@ -51,23 +50,23 @@ function redraw() {
 	const step = [1, 2, 5].find((seconds) => ALL_S / seconds <= plot) ?? 10;
 	const [columns, height] = [ALL_S / step, nodes * row + AXIS];
 	grid = { width, height, names, row, nodes, step, columns, plot, end: live.next_second, cells: history.columns(which, columns, step) };
-	const ratio = Math.min(devicePixelRatio || 1, 3);
-	// To set the size clears the canvas, and whatever was set of its pen.
+	const ratio = Math.min(devicePixelRatio, 3);
+	// This clears the canvas, and whatever was set of its pen.
 	Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
 	canvas.style.height = `${height}px`;
 	pen.scale(ratio, ratio);
 	paint();
-	if (byId("heat-table").open) drawTable();
+	if (heatTable.open) drawTable();
 }
 
 function paint() {
 	const { width, height, names, row, columns, plot, cells } = grid;
 	const style = getComputedStyle(canvas);
-	const of = (name) => style.getPropertyValue(name).trim();
-	const colours = STEPS.map((_, at) => of(`--heat-${at}`));
-	const [ink, faint, field] = [of("--ink"), of("--dim"), of("--field")];
+	const of = (name) => style.getPropertyValue(`--${name}`).trim();
+	const colours = STEPS.map((_, at) => of(`heat-${at}`));
+	const [ink, faint, field] = ["ink", "dim", "field"].map(of);
 	pen.clearRect(0, 0, width, height);
-	Object.assign(pen, { font: FONT, textBaseline: "middle" });
+	Object.assign(pen, { font: FONT, textBaseline: "middle", textAlign: "left" });
 	const gap = row > 16 ? 2 : 1;
 	const x = (column) => names + (column * plot) / columns;
 	cells.forEach((cellsOfNode, node) => {
@@ -76,7 +75,7 @@ function paint() {
 		pen.fillText(fitted(picture.names[node], names - 8), 0, y + row / 2, names - 6);
 		pen.fillStyle = field;
 		pen.fillRect(names, y, plot, row - gap);
-		// Neighbours of one colour are one rectangle: no seams between them, and less to draw.
+		// Neighbours of one colour are one rectangle: no seams, and less to draw.
 		let from = 0;
 		for (let column = 1; column <= columns; column++) {
 			const colour = stepOf(cellsOfNode[from]);
@@ -89,25 +88,21 @@ function paint() {
 		}
 	});
 	pen.fillStyle = faint;
-	for (const [seconds, text] of [[600, "10 min ago"], [300, "5 min"], [0, "now"]]) {
-		const place = names + plot * (1 - seconds / ALL_S);
-		pen.textAlign = seconds === 600 ? "left" : seconds ? "center" : "right";
-		pen.fillText(text, place, height - AXIS / 2 + 1);
+	for (const [share, align, text] of [[0, "left", "10 min ago"], [0.5, "center", "5 min"], [1, "right", "now"]]) {
+		pen.textAlign = align;
+		pen.fillText(text, names + plot * share, height - AXIS / 2 + 1);
 	}
-	pen.textAlign = "left";
 	const column = cursor && columnOf(cursor.second);
 	if (!cursor || column < 0) return;
 	const wide = Math.max(x(1) - names, 5);
 	const left = Math.min(x(column), width - wide - 1);
-	for (const [colour, line] of [[of("--surface"), 4], [ink, 2]]) {
+	for (const [colour, line] of [[of("surface"), 4], [ink, 2]]) {
 		Object.assign(pen, { strokeStyle: colour, lineWidth: line });
 		pen.strokeRect(left, Math.max(1, cursor.node * row), wide, row - gap);
 	}
 }
 
-function stepOf(cell) {
-	return cell ? STEPS.findIndex(([most]) => cell[1] <= most) : -1;
-}
+const stepOf = (cell) => (cell ? STEPS.findIndex((most) => cell[1] <= most) : -1);
 
 function fitted(name, room) {
 	let text, most = 32;
@@ -116,40 +111,32 @@ function fitted(name, room) {
 	return text;
 }
 
-function columnOf(second) {
-	return grid.columns - 1 - Math.floor((grid.end - 1 - second) / grid.step);
-}
+const columnOf = (second) => grid.columns - 1 - Math.floor((grid.end - 1 - second) / grid.step);
 
-function secondOf(column) {
-	return grid.end - 1 - (grid.columns - 1 - column) * grid.step;
-}
-
-// The time of day is said, since what is said stays while the picture moves on.
+// The time of day, since what is said stays while the picture moves on.
 function tell() {
 	const column = columnOf(cursor.second);
 	const cell = grid.cells[cursor.node]?.[column];
 	const from = new Date(Date.now() - (grid.end - cursor.second) * 1000).toLocaleTimeString();
 	const ago = longTime(grid.end - 1 - cursor.second);
 	const figures = cell ? `p50 ${micros(cell[0] ?? 0)}, p99 ${micros(cell[1])}` : "no answers";
-	const name = WHICH.find(([value]) => value === which)[1];
-	say(byId("heat-said"), `${picture.names[cursor.node]} at ${from} (${ago} before): ${name} ${figures}`);
+	say(byId("heat-said"), `${picture.names[cursor.node]} at ${from} (${ago} before): ${WHICH[which]} ${figures}`);
 }
 
 function move(node, column) {
 	const within = (value, most) => Math.max(0, Math.min(most, value));
-	cursor = { node: within(node, grid.nodes - 1), second: secondOf(within(column, grid.columns - 1)) };
+	const before = within(grid.columns - 1 - column, grid.columns - 1);
+	cursor = { node: within(node, grid.nodes - 1), second: grid.end - 1 - before * grid.step };
 	paint();
 	tell();
 }
 
-canvas.addEventListener("pointermove", pointed);
-canvas.addEventListener("pointerdown", pointed);
-function pointed({ offsetX, offsetY }) {
+canvas.onpointermove = canvas.onpointerdown = ({ offsetX, offsetY }) => {
 	if (!grid || offsetX < grid.names || offsetY >= grid.nodes * grid.row) return;
 	move(Math.floor(offsetY / grid.row), Math.floor(((offsetX - grid.names) / grid.plot) * grid.columns));
-}
+};
 
-canvas.addEventListener("keydown", (event) => {
+canvas.onkeydown = (event) => {
 	if (!grid?.nodes || event.ctrlKey || event.altKey || event.metaKey) return;
 	const node = cursor?.node ?? 0;
 	const column = cursor ? columnOf(cursor.second) : grid.columns;
@@ -157,19 +144,16 @@ canvas.addEventListener("keydown", (event) => {
 	if (!by) return;
 	event.preventDefault();
 	move(node + by[0], column + by[1]);
-});
+};
 
 function drawTable() {
 	const { names, history } = picture;
-	setSums(names.map((name, number) => ({
-		key: number,
-		cells: [name, ...SPANS.map(([seconds]) => {
-			const worst = history.worst(number, which, seconds);
-			return worst === null ? "" : micros(worst);
-		})],
-	})));
+	setSums(names.map((name, number) => [name, ...SPANS.map(([seconds]) => {
+		const worst = history.worst(number, which, seconds);
+		return worst === null ? "" : micros(worst);
+	})]));
 }
 
-byId("heat-table").addEventListener("toggle", () => picture && drawTable());
+heatTable.ontoggle = () => picture && drawTable();
 new ResizeObserver(redraw).observe(canvas.parentElement);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+matchMedia("(prefers-color-scheme: dark)").onchange = redraw;

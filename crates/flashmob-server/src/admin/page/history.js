@@ -1,7 +1,6 @@
-// The last ten minutes of a gateway's nodes, and sums over them.
+// Ten minutes of a gateway's nodes, and sums.
 
 export const LATELY_S = 5;
-const KEPT_MAX_S = 3600;
 const AIR_S = 6;
 const CAUSES = ["queue", "way", "at_node", "flash"];
 
@@ -10,16 +9,15 @@ export class History {
 	slots = [];
 	air = [];
 
-	// Takes in a report. One of another start of the gateway begins anew.
+	// Another start of the gateway begins anew.
 	add(report, now) {
-		if (this.last && this.last.start !== report.start) {
+		if (this.last?.start !== report.start) {
 			this.slots = [];
 			this.air = [];
 		}
 		const end = report.next_second;
-		const isPossible = ({ seconds }) => seconds >= 1 && seconds <= KEPT_MAX_S;
 		let known = this.slots.at(-1)?.end ?? 0;
-		for (const slot of report.slots.filter(isPossible)) {
+		for (const slot of report.slots) {
 			slot.end = slot.second + slot.seconds;
 			if (slot.end > end || slot.second < known) continue;
 			slot.place = new Map(slot.node.map((node, at) => [node, at]));
@@ -27,35 +25,39 @@ export class History {
 			this.slots.push(slot);
 			known = slot.end;
 		}
-		const oldest = end - Math.min(report.kept_seconds, KEPT_MAX_S);
+		const oldest = end - report.kept_seconds;
 		this.slots = this.slots.filter((slot) => slot.end > oldest);
 		this.last = report;
-		this.air.push({ now, segments: report.nodes.map((node) => node.segments ?? null) });
+		this.air.push({ now, segments: report.nodes.map(({ segments }) => segments) });
 		while (this.air.length > 1 && now - this.air[0].now > AIR_S * 1000) this.air.shift();
 	}
 
-	*within(seconds) {
+	// The last slots in which a node did something, the newest first, and its place in each.
+	*within(seconds, node) {
 		const from = this.last.next_second - seconds;
-		for (let at = this.slots.length - 1; at >= 0 && this.slots[at].second >= from; at--) yield this.slots[at];
+		for (let n = this.slots.length - 1; this.slots[n]?.second >= from; n--) {
+			const at = this.slots[n].place.get(node);
+			if (at !== undefined) yield [this.slots[n], at];
+		}
 	}
 
-	// A node over the last seconds.
 	lately(node) {
-		const step = Math.max(this.last.slot_seconds, 1);
+		const step = this.last.slot_seconds;
 		const seconds = Math.ceil(LATELY_S / step) * step;
 		const sum = { answered: 0, read_here: 0, batches: 0, pieces: 0, reply_frames: 0, bytes_in: 0 };
 		const histograms = CAUSES.map(() => new Float64Array(this.last.bounds_us.length + 1));
 		let p50 = 0, timed = 0, p99 = null, starved = null;
-		for (const slot of this.within(seconds)) {
-			const at = slot.place.get(node);
-			if (at === undefined) continue;
+		for (const [slot, at] of this.within(seconds, node)) {
 			for (const name in sum) sum[name] += slot[name][at] ?? 0;
 			const here = Math.max(0, slot.answered[at] - slot.read_here[at]);
 			timed += here;
 			p50 += (slot.p50_us[at] ?? 0) * here;
 			p99 = larger(p99, slot.p99_us[at]);
 			starved = larger(starved, slot.starved_permille[at]);
-			CAUSES.forEach((cause, n) => addTo(histograms[n], slot[cause][at]));
+			CAUSES.forEach((cause, n) => {
+				const [first, ...counts] = slot[cause][at];
+				counts.forEach((count, bucket) => (histograms[n][first + bucket] += count));
+			});
 		}
 		const over = Math.max(1, Math.min(seconds, this.last.next_second));
 		const [queue, network, atNode, flashOfAll] = histograms.map((histogram) => this.mean(histogram));
@@ -93,21 +95,19 @@ export class History {
 		if (at === undefined) return null;
 		if (cause === "total") return slot.p99_us[at] === null ? null : [slot.p50_us[at], slot.p99_us[at]];
 		const known = (slot.tails[cause] ??= []);
-		if (known[at] === undefined) known[at] = tailsOf(slot[cause][at], this.last.bounds_us);
-		return known[at];
+		return (known[at] ??= tailsOf(slot[cause][at], this.last.bounds_us));
 	}
 
 	// The largest [p50, p99] of each node in columns of so many seconds; the last ends now.
 	columns(cause, columns, step) {
 		const end = this.last.next_second;
+		const columnOf = (second) => columns - 1 - Math.floor((end - 1 - second) / step);
 		const rows = this.last.nodes.map(() => new Array(columns).fill(null));
 		for (const slot of this.slots) {
 			for (const node of slot.place.keys()) {
 				const tails = rows[node] && this.tails(slot, node, cause);
 				if (!tails) continue;
-				const to = columns - 1 - Math.floor((end - slot.end) / step);
-				const from = columns - 1 - Math.floor((end - slot.second - 1) / step);
-				for (let column = Math.max(0, from); column <= to; column++) {
+				for (let column = Math.max(0, columnOf(slot.second)); column <= columnOf(slot.end - 1); column++) {
 					const cell = rows[node][column];
 					if (!cell || cell[1] < tails[1]) rows[node][column] = tails;
 				}
@@ -116,10 +116,9 @@ export class History {
 		return rows;
 	}
 
-	// The largest p99 of a slot of a node.
 	worst(node, cause, seconds) {
 		let worst = null;
-		for (const slot of this.within(seconds)) worst = larger(worst, this.tails(slot, node, cause)?.[1]);
+		for (const [slot] of this.within(seconds, node)) worst = larger(worst, this.tails(slot, node, cause)?.[1]);
 		return worst;
 	}
 
@@ -129,7 +128,7 @@ export class History {
 		const seconds = first ? (last.now - first.now) / 1000 : 0;
 		return this.last.nodes.map((_, node) => {
 			const [from, to] = [first?.segments[node], last?.segments[node]];
-			return seconds > 0 && from != null && to != null && to >= from ? (to - from) / seconds : null;
+			return seconds > 0 && to >= from ? (to - from) / seconds : null;
 		});
 	}
 
@@ -144,9 +143,7 @@ export class History {
 	// Pieces in each of the last seconds, oldest first.
 	perSecond(node, seconds) {
 		const row = new Array(seconds).fill(0);
-		for (const slot of this.within(seconds)) {
-			const at = slot.place.get(node);
-			if (at === undefined) continue;
+		for (const [slot, at] of this.within(seconds, node)) {
 			const first = seconds - (this.last.next_second - slot.second);
 			row.fill(slot.answered[at] / slot.seconds, first, first + slot.seconds);
 		}
@@ -154,26 +151,16 @@ export class History {
 	}
 }
 
-function larger(a, b) {
-	return b == null ? a : a === null || b > a ? b : a;
-}
+const larger = (a, b) => (b == null ? a : a === null || b > a ? b : a);
 
 // A histogram is the number of its first bucket, and the counts from there on.
-function addTo(sum, trimmed) {
-	for (let n = 1; trimmed && n < trimmed.length; n++) {
-		const bucket = trimmed[0] + n - 1;
-		if (bucket < sum.length) sum[bucket] += trimmed[n];
-	}
-}
-
-function tailsOf(trimmed, bounds) {
-	if (!trimmed || trimmed.length < 2) return null;
-	let total = 0;
-	for (let n = 1; n < trimmed.length; n++) total += trimmed[n];
+function tailsOf([first, ...counts], bounds) {
+	if (!counts.length) return null;
+	const total = counts.reduce((sum, count) => sum + count);
 	const at = (part) => {
 		let left = Math.ceil(part * total), n = 0;
-		while (left > 0 && n + 1 < trimmed.length) left -= trimmed[++n];
-		return bounds[trimmed[0] + n - 1] ?? bounds.at(-1) * 1.6;
+		while ((left -= counts[n]) > 0) n++;
+		return bounds[first + n] ?? bounds.at(-1) * 1.6;
 	};
 	return [at(0.5), at(0.99)];
 }

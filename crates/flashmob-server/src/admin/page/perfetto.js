@@ -1,10 +1,10 @@
-// Chrome's JSON trace events, which Perfetto opens: the gateway and each node is a process, its threads are lanes without overlaps.
+// Chrome's trace events, for Perfetto: gateway and nodes are processes, threads are lanes without overlaps.
 
 const GATEWAY = 1;
 
 export function perfetto(report, spansOf) {
 	const events = [];
-	const lanes = new Map();
+	const lanes = {};
 	const named = (what, pid, tid, name) => events.push({ ph: "M", name: `${what}_name`, pid, tid, args: { name } });
 	named("process", GATEWAY, 0, "gateway");
 	report.nodes.forEach((node, at) => named("process", GATEWAY + 1 + at, 0, `${node.name} (${node.volume})`));
@@ -12,11 +12,10 @@ export function perfetto(report, spansOf) {
 	// The first lane that is free by then.
 	const lane = (pid, name, from, to) => {
 		const key = `${pid} ${name}`;
-		if (!lanes.has(key)) lanes.set(key, []);
-		const ends = lanes.get(key);
+		const ends = (lanes[key] ??= []);
 		let at = ends.findIndex((end) => end <= from);
 		if (at < 0) at = ends.length;
-		const tid = [...lanes.keys()].indexOf(key) * 1000 + at + 1;
+		const tid = Object.keys(lanes).indexOf(key) * 1000 + at + 1;
 		if (ends[at] === undefined) named("thread", pid, tid, `${name} ${at + 1}`);
 		ends[at] = to;
 		return tid;

@@ -1,6 +1,6 @@
-// The node whose pieces take longest on average, or another one, and where that time goes.
+// The node whose pieces take longest, or another, and where that time goes.
 
-import { byId, el, keyed, legend, part, say, show, table } from "./dom.js";
+import { byId, choices, legend, part, say, show, svg, table } from "./dom.js";
 import { micros, percent } from "./format.js";
 import { LATELY_S } from "./history.js";
 import { drawFindings } from "./state.js";
@@ -14,34 +14,24 @@ const WHERE = {
 const PARTS = Object.keys(WHERE);
 
 const pick = byId("slow-node");
-const bar = byId("slow-bar");
-const rects = PARTS.map(part);
-bar.append(...rects.map(({ element }) => element));
-const parts = legend(byId("slow-legend"), PARTS.map((name) => [name, name]));
+const rects = PARTS.map(() => svg("rect"));
+byId("slow-bar").append(...rects);
+const parts = legend(byId("slow-legend"), PARTS);
 const setTimes = table(byId("slow-table"), "Mean time of a piece, by where it goes", ["part", "time", "share", "what"]);
-let picture = null;
-pick.addEventListener("change", () => picture && drawSlowest(picture));
 
-export function drawSlowest(now) {
-	picture = now;
-	const { live, names, lately } = now;
-	let slowest = -1;
-	lately.forEach(({ total }, node) => {
-		if (total > 0 && (slowest < 0 || total > lately[slowest].total)) slowest = node;
-	});
-	const options = [{ value: "", text: "the slowest" }, ...names.map((text, at) => ({ value: String(at), text }))];
-	keyed(pick, options, ({ value }) => value, ({ value }) => {
-		const element = el("option", { value });
-		return { element, update: ({ text }) => say(element, text) };
-	});
+export function drawSlowest(picture) {
+	const { live, names, lately } = picture;
+	const slowest = lately.reduce((most, { total }, node) => (total > (lately[most]?.total ?? 0) ? node : most), -1);
+	choices(pick, [["", "the slowest"], ...names.map((name, at) => [at, name])]);
+	pick.onchange = () => drawSlowest(picture);
 	const node = pick.value === "" ? slowest : Number(pick.value);
 	const of = lately[node];
-	const is = Boolean(of && of.total > 0);
+	const is = of?.total > 0;
 	for (const id of ["slow-legend", "slow-table"]) show(byId(id), is);
 	drawFindings(byId("slow-remedies"), (live.findings ?? []).filter((finding) => finding.node === node), live, false);
 	const name = names[node];
 	if (!is) {
-		rects.forEach((rect) => rect.set(0, 0));
+		for (const rect of rects) part(rect, { share: 0 });
 		return say(byId("slow-text"), `${of ? name + ": n" : "N"}o answers in the last ${LATELY_S} s.`);
 	}
 	const largest = PARTS.reduce((a, b) => (of.spent[b] > of.spent[a] ? b : a));
@@ -50,12 +40,9 @@ export function drawSlowest(now) {
 	let from = 0;
 	PARTS.forEach((name, at) => {
 		const share = of.spent[name] / of.total;
-		rects[at].set(from, share);
+		part(rects[at], { share, from, kind: name });
 		from += share;
 		say(parts[at], `${name} ${percent(share)}`);
 	});
-	setTimes(PARTS.map((name) => ({
-		key: name,
-		cells: [name, micros(of.spent[name]), percent(of.spent[name] / of.total), WHERE[name]],
-	})));
+	setTimes(PARTS.map((name) => [name, micros(of.spent[name]), percent(of.spent[name] / of.total), WHERE[name]]));
 }

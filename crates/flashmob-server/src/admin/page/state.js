@@ -1,14 +1,14 @@
-// One sentence: all is well, or what is worst and what mends it. Then all other findings.
+// One sentence: all is well, or what is worst and what mends it. Then other findings.
 
-import { announce, byId, el, icon, keyed, say, show } from "./dom.js";
+import { byId, el, icon, keyed, mark, say, show } from "./dom.js";
 import { bytes, harmless, longTime, number, plural, short, shortened } from "./format.js";
 
 const ICONS = { severe: "severe", wrong: "attention", note: "note" };
 
 const leadIcon = icon();
-byId("sentence-icon").append(leadIcon.element);
-const leadCommand = command();
-byId("lead-command").append(leadCommand.element);
+byId("sentence").prepend(leadIcon);
+const [leadCommand, updateCommand] = command();
+byId("lead").append(leadCommand);
 
 // Whose finding it is, what was found, and what mends it.
 function told({ node, volume, found, remedy }, live) {
@@ -22,8 +22,8 @@ function lead(live, bad) {
 	const { nodes, more_findings: more } = live;
 	if (bad.length) {
 		const others = bad.length - 1 + (more ?? 0);
-		const rest = others ? [`${plural(others, "other finding")}.`] : [];
-		return [ICONS[bad[0].severity], [...told(bad[0], live), ...rest].join(" ")];
+		const rest = others ? `${plural(others, "other finding")}.` : [];
+		return [ICONS[bad[0].severity], told(bad[0], live).concat(rest).join(" ")];
 	}
 	const ready = readyOf(nodes);
 	if (!nodes.length) return ["note", "This gateway has no nodes."];
@@ -31,7 +31,7 @@ function lead(live, bad) {
 	return ["good", ready === 1 ? "The only node is well." : `All ${ready} nodes are well.`];
 }
 
-const readyOf = (nodes) => nodes.filter(({ state }) => state === "ready").length;
+const readyOf = (nodes) => nodes.filter((node) => node.state === "ready" && !node.is_paused).length;
 
 export function drawState({ live }) {
 	const [bad, notes] = [[], []];
@@ -46,15 +46,15 @@ export function drawState({ live }) {
 	say(byId("more"), `${plural(more, "more finding")}: flashmob status prints all.`);
 }
 
-function sayLead(mark, text, run) {
-	leadIcon.set(mark);
-	byId("lead").dataset.mark = mark;
+function sayLead(kind, text, run) {
+	mark(leadIcon, kind);
+	byId("lead").dataset.mark = kind;
 	say(byId("sentence-text"), text);
-	leadCommand.update(run);
-	document.title = `${{ good: "well", away: "no answer" }[mark] ?? "attention"} – flashmob`;
+	updateCommand(run);
+	document.title = `${{ good: "well", away: "no answer" }[kind] ?? "attention"} – flashmob`;
 }
 
-// Why there is nothing newer; null: there is.
+// Why there is nothing newer, if there is not.
 export function sayTrouble(why, ago, isKnown) {
 	document.body.classList.toggle("stale", Boolean(why) && isKnown);
 	show(byId("since"), Boolean(why));
@@ -67,22 +67,20 @@ export function drawFindings(list, findings, live, isNamed = true) {
 	// There may be several of one cause.
 	const seen = {};
 	const key = ({ cause, volume, node }) => {
-		const name = `${cause} ${volume} ${node}`;
-		return `${name} ${(seen[name] = (seen[name] ?? 0) + 1)}`;
+		const name = [cause, volume, node];
+		seen[name] = (seen[name] ?? 0) + 1;
+		return `${name} ${seen[name]}`;
 	};
 	keyed(list, findings, key, () => {
-		const mark = icon();
+		const sign = icon();
 		const texts = ["word", "name", "found", "remedy"].map((name) => el("span", { class: name }));
-		const run = command();
-		return {
-			element: el("li", {}, el("p", {}, mark.element, ...texts.flatMap((text) => [" ", text])), run.element),
-			update(finding) {
-				const [name, found, remedy] = told(finding, live);
-				mark.set(ICONS[finding.severity]);
-				[harmless(finding.severity), isNamed ? name : "", found, remedy].forEach((text, at) => say(texts[at], text));
-				run.update(finding.command);
-			},
-		};
+		const [run, update] = command();
+		return [el("li", {}, el("p", {}, sign, ...texts.flatMap((text) => [" ", text])), run), (finding) => {
+			const [name, found, remedy] = told(finding, live);
+			mark(sign, ICONS[finding.severity]);
+			[harmless(finding.severity), isNamed ? name : "", found, remedy].forEach((text, at) => say(texts[at], text));
+			update(finding.command);
+		}];
 	});
 	show(list, findings.length > 0);
 }
@@ -90,22 +88,22 @@ export function drawFindings(list, findings, live, isNamed = true) {
 // A command and a button that copies it.
 function command() {
 	const code = el("code", { tabindex: 0 });
-	const button = el("button", { type: "button" }, "Copy");
+	const button = el("button", {}, "Copy");
 	const element = el("div", { class: "command" }, code, button);
-	button.addEventListener("click", async () => {
+	button.onclick = async () => {
 		const word = (await copied(code)) ? "Copied" : "Selected";
-		say(button, word);
-		announce(word);
-		setTimeout(() => say(button, "Copy"), 2000);
-	});
-	show(element, false);
-	return {
-		element,
-		update(text) {
-			show(element, Boolean(text));
-			if (text) say(code, harmless(text));
-		},
+		const tell = (shown, heard) => {
+			say(button, shown);
+			say(byId("said"), heard);
+		};
+		tell(word, word);
+		setTimeout(tell, 2000, "Copy", "");
 	};
+	show(element, false);
+	return [element, (text) => {
+		show(element, Boolean(text));
+		if (text) say(code, harmless(text));
+	}];
 }
 
 async function copied(code) {
@@ -135,6 +133,6 @@ export function drawFacts({ live, lately }) {
 	});
 	keyed(byId("facts"), facts, ([name]) => name, ([name]) => {
 		const dd = el("dd");
-		return { element: el("div", {}, el("dt", {}, name), dd), update: ([, text]) => say(dd, text) };
+		return [el("div", {}, el("dt", {}, name), dd), ([, text]) => say(dd, text)];
 	});
 }
