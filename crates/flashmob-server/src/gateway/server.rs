@@ -124,6 +124,8 @@ pub struct GatewayServer {
     pub(super) unrecorded: Vec<Unrecorded>,
     /// Nodes to be paused, once others have shown that they are alive, and until when they have to.
     pub(super) pauses: Vec<(Change<PauseRequest, PauseAnswer>, Time)>,
+    /// When these are tried again.
+    pub(super) pauses_again: Time,
     surplus: Surplus,
     pub(super) turned_away: TurnedAway,
     /// Most clients.
@@ -261,6 +263,7 @@ impl GatewayServer {
             maps,
             unrecorded: Vec::new(),
             pauses: Vec::new(),
+            pauses_again: Time::default(),
             surplus: Surplus::default(),
             turned_away: TurnedAway::default(),
             connections: config.connections,
@@ -394,7 +397,7 @@ impl GatewayServer {
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.maps.take_done(&mut self.gateway, now);
         self.tell_recorded();
-        if !self.pauses.is_empty() {
+        if self.pauses_due().is_some_and(|due| now >= due) {
             self.try_pauses(now);
         }
         self.gateway.handle_timeout(now);

@@ -22,6 +22,9 @@ use crate::store::ExtentId;
 /// How long nodes have to show that they are alive before another is paused: less than whoever asked waits.
 const PAUSE_PATIENCE: Duration = Duration::from_millis(1_500);
 
+/// How often is looked whether they have: a large map takes some milliseconds.
+const PAUSE_EVERY: Duration = Duration::from_millis(50);
+
 /// A replacement that the map does not have durably yet.
 #[derive(Debug)]
 pub(super) struct Unrecorded {
@@ -119,6 +122,7 @@ impl GatewayServer {
 
     /// Pauses nodes that are to be paused, unless others have yet to show that they are alive.
     pub(super) fn try_pauses(&mut self, now: Time) {
+        self.pauses_again = now + PAUSE_EVERY;
         for (asked, until) in std::mem::take(&mut self.pauses) {
             let result = self.pause(now, &asked.request);
             if now < until && matches!(result, Err((_, true))) {
@@ -130,9 +134,9 @@ impl GatewayServer {
         }
     }
 
-    /// When those are refused that others have not answered for.
+    /// When that is to be done again.
     pub(super) fn pauses_due(&self) -> Option<Time> {
-        self.pauses.iter().map(|(_, until)| *until).min()
+        (!self.pauses.is_empty()).then_some(self.pauses_again)
     }
 
     /// Of a refusal also whether it may be another soon.

@@ -14,8 +14,8 @@ use crate::units::Time;
 
 /// How long a paused member that is used all the same stays so, once others can answer for it again.
 const CALM: Duration = Duration::from_secs(30);
-/// How often is looked whether paused members are needed.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often is looked whether paused members are needed, if nothing has happened to others: all places of the map are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// What is to be known of members that are paused.
 #[derive(Debug, Default)]
