@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Gateway;
 use super::state::queue::Piece;
-use super::state::{ClientId, InHand, RequestKey};
+use super::state::{InHand, RequestKey};
 use crate::op::{Op, OpFlags};
 use crate::units::Time;
 use crate::wire::digest::{DIGEST_BLOCK_BYTES, put_digest_of_zeros};
@@ -208,10 +208,14 @@ pub(super) struct Measuring {
     random: u64,
     ended: Option<Time>,
     trouble: Option<String>,
-    empty_blocks: u64,
 }
 
 impl Measuring {
+    /// Blocks of zeros that were read.
+    fn empty_blocks(&self) -> u64 {
+        self.steps.iter().map(|taken| taken.empty).sum()
+    }
+
     /// The next block, drawn by splitmix64.
     fn draw_block(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -232,7 +236,7 @@ impl Measuring {
         match self.aspect {
             Aspect::Flash if least < BLOCKS_MIN => Some(format!(
                 "too little is written there: of the blocks that were read, {} were zeros, and holes are not on the flash",
-                self.empty_blocks
+                self.empty_blocks()
             )),
             Aspect::Way if least == 0 => Some("too few requests were answered".to_string()),
             _ => None,
@@ -275,7 +279,6 @@ impl Gateway {
             random: self.config.seed ^ now.nanos_since(Time::default()),
             ended: None,
             trouble: None,
-            empty_blocks: 0,
         }));
         self.next_sweep = self.next_sweep.max(now);
         self.next_step(now);
@@ -293,7 +296,7 @@ impl Gateway {
             begun_ago: now - measuring.begun,
             trouble: measuring.trouble.clone(),
             steps: measuring.steps.iter().map(Taken::figures).collect(),
-            empty_blocks: measuring.empty_blocks,
+            empty_blocks: measuring.empty_blocks(),
         })
     }
 
@@ -336,38 +339,11 @@ impl Gateway {
             Aspect::Way => 0,
         };
         let node = measuring.node;
-        let key = self.requests.insert(InHand {
-            serial: 0,
-            client: ClientId::GATEWAY,
-            cookie: 0,
-            op: step.op,
-            flags: step.flags,
-            volume: self.nodes[node].volume as u32,
-            len_bytes: step.len_bytes,
-            offset_bytes,
-            pieces_left: 1,
-            failure: None,
-            buffer: vec![0; reserved_bytes as usize],
-            reserved_bytes,
-            received: now,
-            inner: INNER,
-            sample: 0,
-        });
+        let (what, volume) = ((step.op, step.flags), self.nodes[node].volume as u32);
+        let request = InHand::of_gateway((volume, INNER), what, vec![0; reserved_bytes as usize], now);
+        let key = self.requests.insert(InHand { reserved_bytes, ..request });
         measuring.keys.push(key);
-        let piece = Piece {
-            request: key,
-            client: ClientId::GATEWAY.index as u32,
-            serial: 0,
-            op: step.op,
-            flags: step.flags,
-            offset_bytes,
-            len_bytes: step.len_bytes,
-            buffer_at: 0,
-            received: now,
-            answered: false,
-            sample: 0,
-        };
-        self.queues.give(node, piece);
+        self.queues.give(node, Piece::of_gateway(key, what, (offset_bytes, step.len_bytes), now));
     }
 
     /// A request of a measurement has been answered.
@@ -385,7 +361,6 @@ impl Gateway {
         let mut zeros = [0; 8];
         put_digest_of_zeros(&mut zeros);
         let is_empty = request.op == Op::Digest && request.buffer == zeros;
-        measuring.empty_blocks += u64::from(is_empty);
         let Some(taken) = measuring.steps.last_mut() else { return };
         taken.note(now, now - request.received, !is_empty);
         let (step, is_over) = (taken.step, now - taken.begun >= taken.step.lasts);

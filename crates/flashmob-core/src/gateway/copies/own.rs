@@ -4,7 +4,7 @@ use super::hedge::Hedge;
 use super::read::Read;
 use super::{Copies, Cx};
 use crate::gateway::state::queue::Piece;
-use crate::gateway::state::{ClientId, InHand, RequestKey};
+use crate::gateway::state::{InHand, RequestKey};
 use crate::op::{Op, OpFlags};
 
 /// What a request that is not a plain one of a client is for: [`InHand::inner`] is its place, counted from 1.
@@ -39,23 +39,7 @@ impl Copies {
         buffer: Vec<u8>,
     ) -> RequestKey {
         let place = self.inner.insert(inner) as u32 + 1;
-        cx.requests.insert(InHand {
-            serial: 0,
-            client: ClientId::GATEWAY,
-            cookie: 0,
-            op,
-            flags,
-            volume: cx.volume,
-            len_bytes: 0,
-            offset_bytes: 0,
-            pieces_left: 1,
-            failure: None,
-            buffer,
-            reserved_bytes: 0,
-            received: cx.now,
-            inner: place,
-            sample: 0,
-        })
+        cx.requests.insert(InHand::of_gateway((cx.volume, place), (op, flags), buffer, cx.now))
     }
 
     /// Forgets a request of the gateway's own, and returns it.
@@ -67,28 +51,8 @@ impl Copies {
     }
 
     /// Queues a piece of a request of the gateway's own for a member.
-    pub(super) fn send(
-        &self,
-        cx: &mut Cx<'_>,
-        key: RequestKey,
-        member: u16,
-        (op, flags): (Op, OpFlags),
-        range: (u64, u32),
-    ) {
-        let piece = Piece {
-            request: key,
-            client: ClientId::GATEWAY.index as u32,
-            serial: 0,
-            op,
-            flags,
-            offset_bytes: range.0,
-            len_bytes: range.1,
-            buffer_at: 0,
-            received: cx.now,
-            answered: false,
-            sample: 0,
-        };
+    pub(super) fn send(&self, cx: &mut Cx<'_>, key: RequestKey, member: u16, what: (Op, OpFlags), range: (u64, u32)) {
         let node = cx.node(member);
-        cx.queues.give(node, piece);
+        cx.queues.give(node, Piece::of_gateway(key, what, range, cx.now));
     }
 }

@@ -10,6 +10,7 @@ mod ranges;
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::clients::ClientId;
 use super::requests::RequestKey;
 use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
@@ -45,6 +46,28 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// The piece of a request of the gateway's own.
+    pub fn of_gateway(
+        request: RequestKey,
+        (op, flags): (Op, OpFlags),
+        (offset_bytes, len_bytes): (u64, u32),
+        now: Time,
+    ) -> Piece {
+        Piece {
+            request,
+            client: ClientId::GATEWAY.index as u32,
+            serial: 0,
+            op,
+            flags,
+            offset_bytes,
+            len_bytes,
+            buffer_at: 0,
+            received: now,
+            answered: false,
+            sample: 0,
+        }
+    }
+
     /// Its form on the wire.
     #[inline]
     pub fn wire(&self) -> WirePiece {

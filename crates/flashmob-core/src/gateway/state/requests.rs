@@ -41,6 +41,29 @@ pub struct InHand {
     pub sample: u8,
 }
 
+impl InHand {
+    /// A request of the gateway's own, of one piece. `buffer` is what it writes, or room for the answer.
+    pub fn of_gateway((volume, inner): (u32, u32), (op, flags): (Op, OpFlags), buffer: Vec<u8>, now: Time) -> InHand {
+        InHand {
+            serial: 0,
+            client: ClientId::GATEWAY,
+            cookie: 0,
+            op,
+            flags,
+            volume,
+            len_bytes: 0,
+            offset_bytes: 0,
+            pieces_left: 1,
+            failure: None,
+            buffer,
+            reserved_bytes: 0,
+            received: now,
+            inner,
+            sample: 0,
+        }
+    }
+}
+
 /// All requests in hand.
 #[derive(Debug, Default)]
 pub struct Requests {

@@ -12,8 +12,7 @@ use flashmob_server::status::measure::{AspectName, MeasureRequest, MeasurementRe
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Side, Table, short, time};
 
-use super::{named, node, volumes};
-use crate::commands::admin_target::AdminArgs;
+use super::{NodeArgs, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -43,13 +42,7 @@ Compare it with another node of the same kind: a node that is slow by itself has
 bad reception or saves power. Times are from the gateway's queue to the answer, so those of the flash have the way in them.")]
 pub struct MeasureArgs {
     #[command(flatten)]
-    admin: AdminArgs,
-    /// The volume.
-    #[arg(value_name = "VOLUME")]
-    volume: String,
-    /// The node: its number, or its address in the configuration.
-    #[arg(value_name = "NODE")]
-    node: String,
+    which: NodeArgs,
     /// Measure only this.
     #[arg(long, value_enum, value_name = "WHAT")]
     only: Option<What>,
@@ -67,9 +60,9 @@ enum What {
 }
 
 pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
-    let target = args.admin.open()?;
+    let target = args.which.admin.open()?;
     let (report, _) = volumes(&target)?;
-    let node = node(named(&report, &args.volume)?, &args.node)?;
+    let node = node(named(&report, &args.which.volume)?, &args.which.node)?;
     let aspects = match args.only {
         Some(What::Flash) => vec![AspectName::Flash],
         Some(What::Way) => vec![AspectName::Way],
@@ -83,7 +76,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
     if args.output == Form::Json {
         writeln!(out, "{}", serde_json::to_string(&measured)?)?;
     } else {
-        writeln!(out, "node {} ({}) of volume {}", node.number, printable(&node.name), printable(&args.volume))?;
+        writeln!(out, "node {} ({}) of volume {}", node.number, printable(&node.name), printable(&args.which.volume))?;
         lines(&measured).into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if let Some(trouble) = measured.iter().find_map(|measurement| measurement.trouble.as_deref()) {
@@ -94,14 +87,14 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
 
 /// Has it measured, and waits for the end.
 fn measure(args: &MeasureArgs, target: &Target, node: usize, aspect: AspectName) -> anyhow::Result<MeasurementReport> {
-    let request = MeasureRequest { volume: args.volume.clone(), node, aspect };
+    let request = MeasureRequest { volume: args.which.volume.clone(), node, aspect };
     let begun = Instant::now();
     post(target, "/volumes/measure", &serde_json::to_vec(&request)?, TIMEOUT)?;
     let mut line =
         ProgressLine::new(if aspect == AspectName::Flash { "measuring its flash" } else { "measuring its way" });
     loop {
         let (report, _) = volumes(target).context("the gateway does not answer any more")?;
-        let volume = report.volumes.iter().position(|volume| volume.name == args.volume);
+        let volume = report.volumes.iter().position(|volume| volume.name == args.which.volume);
         let is_it = |m: &MeasurementReport| Some(m.volume) == volume && m.node == node && m.aspect == aspect;
         let measurement = report.measurement.filter(is_it).context(LOST)?;
         let Some(left) = measurement.ends_in_seconds else {

@@ -18,6 +18,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use crate::commands::admin_target::AdminArgs;
 use crate::commands::tell::Form;
 use flashmob_server::net::fetch::{Target, fetch_volumes};
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
@@ -93,6 +94,19 @@ impl MapArgs {
         }
         Ok(())
     }
+}
+
+/// Which node of which volume of a running gateway.
+#[derive(Debug, Args)]
+struct NodeArgs {
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// The volume.
+    #[arg(value_name = "VOLUME")]
+    volume: String,
+    /// The node: its number, or its address in the configuration.
+    #[arg(value_name = "NODE")]
+    node: String,
 }
 
 /// The volumes of the gateway at an address, and the text that they were read from.

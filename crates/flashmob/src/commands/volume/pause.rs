@@ -7,8 +7,7 @@ use clap::Args;
 use flashmob_server::net::fetch::{TIMEOUT, post};
 use flashmob_server::status::volumes::{PauseAnswer, PauseRequest};
 
-use super::{named, node, volumes};
-use crate::commands::admin_target::AdminArgs;
+use super::{NodeArgs, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -29,7 +28,7 @@ Example: the tablet in the kitchen is wanted for an hour:
 Only volumes with copies have nodes that can be paused: without copies, reads and writes would wait.")]
 pub struct PauseArgs {
     #[command(flatten)]
-    which: NodeArgs,
+    asked: Asked,
 }
 
 /// Use a paused node again.
@@ -38,37 +37,31 @@ pub struct PauseArgs {
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
-    which: NodeArgs,
+    asked: Asked,
 }
 
 #[derive(Debug, Args)]
-struct NodeArgs {
+struct Asked {
     #[command(flatten)]
-    admin: AdminArgs,
-    /// The volume.
-    #[arg(value_name = "VOLUME")]
-    volume: String,
-    /// The node: its number, or its address in the configuration.
-    #[arg(value_name = "NODE")]
-    node: String,
+    which: NodeArgs,
     /// Output format: a sentence, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Form,
 }
 
 pub fn run(args: &PauseArgs) -> anyhow::Result<()> {
-    ask(&args.which, false)
+    ask(&args.asked, false)
 }
 
 pub fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
-    ask(&args.which, true)
+    ask(&args.asked, true)
 }
 
-fn ask(args: &NodeArgs, resume: bool) -> anyhow::Result<()> {
-    let target = args.admin.open()?;
+fn ask(args: &Asked, resume: bool) -> anyhow::Result<()> {
+    let target = args.which.admin.open()?;
     let (report, _) = volumes(&target)?;
-    let node = node(named(&report, &args.volume)?, &args.node)?;
-    let request = PauseRequest { volume: args.volume.clone(), node: node.number, resume };
+    let node = node(named(&report, &args.which.volume)?, &args.which.node)?;
+    let request = PauseRequest { volume: args.which.volume.clone(), node: node.number, resume };
     let body = post(&target, "/volumes/pause", &serde_json::to_vec(&request)?, TIMEOUT)?;
     let answer: PauseAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     let mut out = io::stdout();

@@ -10,8 +10,7 @@ use flashmob_core::units::Bytes;
 use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
 use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
 
-use super::{confirm, named, node, volumes};
-use crate::commands::admin_target::AdminArgs;
+use super::{NodeArgs, confirm, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -39,13 +38,7 @@ With another address, change it in the gateway's configuration first, and restar
 Ctrl-C ends the progress line; the gateway goes on.")]
 pub struct ReplaceArgs {
     #[command(flatten)]
-    admin: AdminArgs,
-    /// The volume.
-    #[arg(value_name = "VOLUME")]
-    volume: String,
-    /// The node: its number, or its address in the configuration.
-    #[arg(value_name = "NODE")]
-    node: String,
+    which: NodeArgs,
     /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
@@ -61,9 +54,9 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
     let (node, member, offered) = offer(args)?;
     let name = printable(&node.name);
     ask(args, &node, &member, &offered)?;
-    let request = ReplaceRequest { volume: args.volume.clone(), node: node.number, extent: offered };
-    let body =
-        post(&args.admin.open()?, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT).map_err(explained)?;
+    let request = ReplaceRequest { volume: args.which.volume.clone(), node: node.number, extent: offered };
+    let body = post(&args.which.admin.open()?, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT)
+        .map_err(explained)?;
     let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     if args.output == Form::Json {
         writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
@@ -112,11 +105,11 @@ fn explained(error: FetchError) -> anyhow::Error {
 fn offer(args: &ReplaceArgs) -> anyhow::Result<(NodeDetails, MemberDetails, String)> {
     let begun = Instant::now();
     loop {
-        let (report, _) = volumes(&args.admin.open()?)?;
-        let volume = named(&report, &args.volume)?;
-        let node = node(volume, &args.node)?.clone();
+        let (report, _) = volumes(&args.which.admin.open()?)?;
+        let volume = named(&report, &args.which.volume)?;
+        let node = node(volume, &args.which.node)?.clone();
         let Some(member) = node.member.clone() else {
-            bail!("volume '{}' has no copies: the data of a node's extent is nowhere else", args.volume);
+            bail!("volume '{}' has no copies: the data of a node's extent is nowhere else", args.which.volume);
         };
         if let Some(offered) = &member.offered {
             return Ok((node, member.clone(), offered.clone()));
@@ -147,7 +140,7 @@ fn ask(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offered: 
     let known = member.extent.clone().unwrap_or_default();
     let question = format!(
         "volume {}, node {} ({}): give up extent {known} with {} copies, and make them again on extent {}?",
-        args.volume,
+        args.which.volume,
         node.number,
         printable(&node.name),
         member.copies,
@@ -163,7 +156,7 @@ fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
     loop {
         std::thread::sleep(LOOK_EVERY);
         // The gateway may be busy, or be started again.
-        let report = match args.admin.open().and_then(|target| volumes(&target)) {
+        let report = match args.which.admin.open().and_then(|target| volumes(&target)) {
             Ok((report, _)) => report,
             Err(_) if answered.elapsed() < PATIENCE => continue,
             Err(error) => {
@@ -171,7 +164,7 @@ fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
             }
         };
         answered = Instant::now();
-        let volume = named(&report, &args.volume)?;
+        let volume = named(&report, &args.which.volume)?;
         let copies = volume.copies.as_ref().context("the volume has no copies")?;
         if let Some(why) = &copies.deposed {
             bail!("this gateway does not serve it any more: {}", printable(why));
