@@ -127,6 +127,18 @@ listed! {
         FalseMirrorBelieved => "false-mirror-believed",
         /// A mirror is believed that no gateway of the cluster has signed.
         UnsignedMirrorBelieved => "unsigned-mirror-believed",
+        /// The slot that a copy has left is free before its new place is durable.
+        SlotFreedBeforeCommit => "slot-freed-before-commit",
+        /// The slot that a copy has left is free while answers from there are under way.
+        SlotReusedEarly => "slot-reused-early",
+        /// Changes are sent to the new place of a copy, and not to the old one, before that is durable.
+        MovedNotAwaited => "moved-not-awaited",
+        /// A copy moves without the last digest.
+        MovedUnproven => "moved-unproven",
+        /// A copy moves without a flush of its new place.
+        MovedUnflushed => "moved-unflushed",
+        /// The copy that is made on another member gets no changes meanwhile.
+        GuestMissesChanges => "guest-misses-changes",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -161,7 +173,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::UnsignedMirrorBelieved;
+    const LAST_OF_COPIES: Bug = Bug::GuestMissesChanges;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

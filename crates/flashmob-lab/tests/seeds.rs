@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 18] {
+fn faults_of_copies() -> [Fault; 20] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -39,6 +39,8 @@ fn faults_of_copies() -> [Fault; 18] {
         Fault::StolenKey(time),
         Fault::Pause(0, time),
         Fault::Measure(0, true),
+        Fault::Drain(0, time),
+        Fault::Balance,
     ]
 }
 

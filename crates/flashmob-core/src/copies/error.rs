@@ -43,6 +43,9 @@ pub enum MapError {
     /// No such chunks, or none.
     #[error("{count} chunks from {first_chunk} are not in a volume of {chunks} chunks")]
     UnknownChunks { first_chunk: u32, count: u64, chunks: u32 },
+    /// No such copy.
+    #[error("chunk {chunk} has no copy {copy}; it has {copies}, counted from 0")]
+    UnknownCopy { chunk: u32, copy: u8, copies: usize },
     /// Chunks get their places in order.
     #[error("the places of chunk {first_chunk} where those of chunk {expected} are due")]
     PlacesOrder { first_chunk: u32, expected: u32 },

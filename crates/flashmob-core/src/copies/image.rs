@@ -1,8 +1,11 @@
 //! The map in memory.
 
+use std::collections::BTreeSet;
+
 use super::history::{self, History, Start};
 use super::load::Loader;
 use super::placement::{PlacementError, place};
+use super::slots::Slots;
 use super::tally::{MapCounts, Tally};
 use super::{MapError, PLACES_MAX, Record, is_unknown_extent};
 use crate::wire::mirror::decisions;
@@ -62,6 +65,12 @@ pub struct MapImage {
     pub(super) members: Vec<Member>,
     /// All places of chunk 0, then those of chunk 1, and so on.
     pub(super) places: Vec<Place>,
+    /// The slots in these places.
+    pub(super) taken: Slots,
+    /// Members that are to have no copies any more.
+    pub(super) leaving: BTreeSet<u16>,
+    /// Members are to be filled evenly.
+    pub(super) is_balancing: bool,
     /// Of each chunk.
     marks: Vec<Marks>,
     tally: Tally,
@@ -76,9 +85,31 @@ impl MapImage {
         copies: usize,
         members: Vec<Member>,
     ) -> Result<MapImage, PlacementError> {
-        let places = place(chunk_bytes, copies, &members)?;
+        MapImage::placed(map_id, chunk_bytes, copies, members, None)
+    }
+
+    /// The same with so many chunks. What the members have room for beyond is left free.
+    pub fn with_chunks(
+        map_id: [u8; 16],
+        chunk_bytes: u64,
+        copies: usize,
+        members: Vec<Member>,
+        chunks: u32,
+    ) -> Result<MapImage, PlacementError> {
+        MapImage::placed(map_id, chunk_bytes, copies, members, Some(chunks))
+    }
+
+    fn placed(
+        map_id: [u8; 16],
+        chunk_bytes: u64,
+        copies: usize,
+        members: Vec<Member>,
+        chunks: Option<u32>,
+    ) -> Result<MapImage, PlacementError> {
+        let places = place(chunk_bytes, copies, &members, chunks)?;
         let mut image = MapImage::empty(map_id, chunk_bytes, copies, 0);
         (image.members, image.places) = (members, places);
+        image.count_slots();
         image.settle_all();
         Ok(image)
     }
@@ -108,6 +139,9 @@ impl MapImage {
             was_linear: false,
             members,
             places,
+            taken: Slots::default(),
+            leaving: BTreeSet::new(),
+            is_balancing: false,
             marks,
             tally,
         }
@@ -347,6 +381,19 @@ impl MapImage {
                 Ok(())
             }
             Record::Extent { member, extent_id, size_bytes } => self.replace(member, extent_id, size_bytes),
+            Record::Moved { chunk, copy, to } => self.move_copy(chunk, copy, to),
+            Record::Leaving { member, is_leaving } => self.set_leaving(member, is_leaving),
+            Record::Balance { is_wanted } => {
+                self.is_balancing = is_wanted;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn set_marks(&mut self, chunk: u32, marks: Marks) {
+        if let Some(old) = self.marks.get_mut(chunk as usize).filter(|old| **old != marks) {
+            self.tally.move_one(*old, marks, self.copies);
+            *old = marks;
         }
     }
 
@@ -432,6 +479,8 @@ impl MapImage {
         }
         records.extend(self.home.map(|home| Record::Home { home }));
         records.extend(self.was_linear.then_some(Record::Linear));
+        records.extend(self.leaving().map(|member| Record::Leaving { member, is_leaving: true }));
+        records.extend(self.is_balancing.then_some(Record::Balance { is_wanted: true }));
         let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
         records.extend(boots);
         let seen = numbered().filter_map(|(member, known)| {

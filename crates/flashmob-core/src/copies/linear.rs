@@ -26,6 +26,7 @@ impl MapImage {
         let places = places.collect();
         let mut image = MapImage::empty(map_id, chunk_bytes, 1, 0);
         (image.members, image.places, image.was_linear) = (members, places, true);
+        image.count_slots();
         image.settle_all();
         Ok(image)
     }

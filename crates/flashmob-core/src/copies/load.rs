@@ -1,7 +1,6 @@
 //! Makes an image out of the records of a snapshot.
 
-use std::collections::BTreeMap;
-
+use super::slots::Slots;
 use super::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNKS_MAX, COPIES_MAX, DOMAIN_BYTES_MAX, MEMBERS_MAX, MapError, MapImage,
     Member, PLACES_MAX, Place, Record,
@@ -19,7 +18,7 @@ pub(super) struct Loader {
     is_complete: bool,
     /// Of each member, the first member with the same domain.
     domains: Vec<usize>,
-    taken: Taken,
+    taken: Slots,
 }
 
 impl Loader {
@@ -48,8 +47,8 @@ impl Loader {
             (Record::Places { first_chunk, places }, Some(_)) if !self.is_complete => {
                 self.add_places(*first_chunk, places)
             }
-            // A snapshot says where a member's extent is by the member's record.
-            (Record::Extent { .. }, _) => Err(MapError::Order(record.name())),
+            // A snapshot says where a member's extent is by the member's record, and where a copy is by its chunk's places.
+            (Record::Extent { .. } | Record::Moved { .. }, _) => Err(MapError::Order(record.name())),
             (_, Some(image)) if self.is_complete => image.change(record),
             _ => Err(MapError::Order(record.name())),
         }
@@ -76,7 +75,7 @@ impl Loader {
                 check_place(chunk, place, image)?;
                 let earlier = copies_of_it.iter().take(copy);
                 for other in earlier {
-                    check_apart(chunk, *other, place, &self.domains)?;
+                    check_apart(chunk, *other, place, |member| self.domains.get(usize::from(member)))?;
                 }
                 self.taken.take(chunk, place)?;
             }
@@ -86,7 +85,7 @@ impl Loader {
             self.is_complete = true;
             image.places.shrink_to_fit();
             image.settle_all();
-            self.taken = Taken::default();
+            image.taken = std::mem::take(&mut self.taken);
         }
         Ok(())
     }
@@ -138,7 +137,7 @@ pub(super) fn check_member(members: &[Member], member: &Member) -> Result<(), Ma
 }
 
 /// Whether the place lies in an extent.
-fn check_place(chunk: u32, place: Place, image: &MapImage) -> Result<(), MapError> {
+pub(super) fn check_place(chunk: u32, place: Place, image: &MapImage) -> Result<(), MapError> {
     let Place { member, slot } = place;
     let size_bytes = image.members.get(usize::from(member)).ok_or(MapError::UnknownMember(member))?.size_bytes;
     // Below 2^32 slots of at most CHUNK_BYTES_MAX.
@@ -148,32 +147,18 @@ fn check_place(chunk: u32, place: Place, image: &MapImage) -> Result<(), MapErro
     Ok(())
 }
 
-/// Whether two copies of a chunk cannot fail together.
-fn check_apart(chunk: u32, one: Place, other: Place, domains: &[usize]) -> Result<(), MapError> {
+/// Whether two copies of a chunk cannot fail together: `domain` is that of a member.
+pub(super) fn check_apart<D: PartialEq>(
+    chunk: u32,
+    one: Place,
+    other: Place,
+    domain: impl Fn(u16) -> Option<D>,
+) -> Result<(), MapError> {
     if one.member == other.member {
         return Err(MapError::SameMember { chunk, member: one.member });
     }
-    let domain = |place: Place| domains.get(usize::from(place.member));
-    if domain(one) == domain(other) {
+    if domain(one.member) == domain(other.member) {
         return Err(MapError::SameDomain { chunk, first: one.member, second: other.member });
     }
     Ok(())
-}
-
-/// The slots that have a chunk: a bit each, 64 to an entry, so that a table takes little and a lone slot no more than
-/// an entry.
-#[derive(Debug, Default)]
-struct Taken(BTreeMap<(u16, u32), u64>);
-
-impl Taken {
-    fn take(&mut self, chunk: u32, place: Place) -> Result<(), MapError> {
-        let Place { member, slot } = place;
-        let bits = self.0.entry((member, slot / 64)).or_default();
-        let bit = 1 << (slot % 64);
-        if *bits & bit != 0 {
-            return Err(MapError::SlotTaken { chunk, member, slot });
-        }
-        *bits |= bit;
-        Ok(())
-    }
 }

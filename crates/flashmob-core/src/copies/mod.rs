@@ -13,9 +13,11 @@
 //! | current / behind | a copy has everything that was shown to a client / lacks something |
 //! | doubtful | a copy's device restarted, and it is not known yet whether others lost less |
 //! | open / settled | changes of a chunk may be under way or unsynced / all its copies are equal and durable |
+//! | leaving | a member whose copies are to be moved to others |
 //! | epoch | the number of a start of the gateway; the nonce tells starts with the same number apart |
 //!
-//! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume; `image` is the map in memory; `record` defines its changes;
+//! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume, `plan` decides which of them move; `image` is the map in
+//! memory, `moved` what changes its places, `slots` which of them are taken; `record` defines its changes;
 //! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `signed` is the form of
 //! mirrors in a cluster with keys, `recover` makes a map of them.
 
@@ -25,10 +27,13 @@ mod image;
 mod linear;
 mod load;
 mod log;
+mod moved;
 mod placement;
+mod plan;
 mod record;
 mod recover;
 mod signed;
+mod slots;
 mod tally;
 
 #[cfg(test)]
@@ -39,6 +44,7 @@ pub use history::{History, Lacking, Start};
 pub use image::{MapImage, Marks, Member, Place};
 pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
 pub use placement::PlacementError;
+pub use plan::{Plan, Step};
 pub use record::Record;
 pub use recover::{Found, RecoverError, Recovered, Terms, mirror_state, recover};
 pub use signed::{SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Unreadable, Verify, Writer, sign_part};

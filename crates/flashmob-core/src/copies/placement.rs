@@ -44,6 +44,9 @@ pub enum PlacementError {
     /// An extent of a linear volume that is to be converted has a part of a chunk at its end.
     #[error("member {member} has {size_bytes} bytes, which are not a multiple of the chunk of {chunk_bytes}")]
     PartOfChunk { member: usize, size_bytes: u64, chunk_bytes: u64 },
+    /// A volume that is larger than its members.
+    #[error("{chunks} chunks of {chunk_bytes} bytes are not between 1 and the {fit} that the members have room for")]
+    TooLarge { chunks: u32, chunk_bytes: u64, fit: u64 },
     /// A linear volume that is to be converted has more than [`CHUNKS_MAX`].
     #[error("{chunks} chunks of {chunk_bytes} bytes are more than {CHUNKS_MAX}")]
     Chunks { chunks: u64, chunk_bytes: u64 },
@@ -52,16 +55,26 @@ pub enum PlacementError {
     Member(MapError),
 }
 
-/// The places of all chunks: those of chunk 0, then those of chunk 1, and so on.
-pub(super) fn place(chunk_bytes: u64, copies: usize, members: &[Member]) -> Result<Vec<Place>, PlacementError> {
+/// The places of all chunks: those of chunk 0, then those of chunk 1, and so on. As many as there is room for, or so many.
+pub(super) fn place(
+    chunk_bytes: u64,
+    copies: usize,
+    members: &[Member],
+    wanted: Option<u32>,
+) -> Result<Vec<Place>, PlacementError> {
     check(chunk_bytes, copies, members)?;
     let mut domains = domains_of(chunk_bytes, members);
     if domains.len() < copies {
         return Err(PlacementError::Domains { copies, domains: domains.len() });
     }
     let slots: Vec<u64> = domains.iter().map(|domain| domain.slots).collect();
-    let chunks = most_chunks(&slots, copies as u64);
-    for (domain, share) in domains.iter_mut().zip(shares(&slots, chunks, copies as u64)) {
+    let fit = most_chunks(&slots, copies as u64);
+    let chunks = wanted.map_or(fit, u64::from);
+    if chunks == 0 || chunks > fit {
+        // Without a number there is one at least.
+        return Err(PlacementError::TooLarge { chunks: wanted.unwrap_or(0), chunk_bytes, fit });
+    }
+    for (domain, share) in domains.iter_mut().zip(shares(&slots, chunks, chunks * copies as u64)) {
         domain.share = share;
         domain.left = share;
     }
@@ -189,8 +202,8 @@ fn most_chunks(slots: &[u64], copies: u64) -> u64 {
     fitting
 }
 
-/// How many copies each domain has: `copies * chunks` together, each at most `chunks`, in proportion to the slots.
-fn shares(slots: &[u64], chunks: u64, copies: u64) -> Vec<u64> {
+/// How many copies each domain has: `wanted` together, each at most one of each chunk, in proportion to the slots.
+pub(super) fn shares(slots: &[u64], chunks: u64, wanted: u64) -> Vec<u64> {
     /// Levels are fractions of 2^48: finer than a slot, of which a domain has at most 2^36.
     const LEVEL_BITS: u32 = 48;
     let share = |slots: u64, level: u64| {
@@ -198,7 +211,6 @@ fn shares(slots: &[u64], chunks: u64, copies: u64) -> Vec<u64> {
         u64::try_from(filled).unwrap_or(u64::MAX).min(chunks)
     };
     let sum = |level: u64| slots.iter().map(|&slots| share(slots, level)).sum::<u64>();
-    let wanted = copies * chunks;
     // The lowest level that is enough. From the level below it no share differs by more than one.
     let (mut below, mut enough) = (0u64, 1u64 << LEVEL_BITS);
     while enough - below > 1 {

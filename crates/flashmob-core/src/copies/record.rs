@@ -109,6 +109,27 @@ pub enum Record {
     },
     /// The volume was linear: extents that it had then may be converted to members.
     Linear,
+    /// A copy of a chunk lies at another place from now on, where it is like one that is current.
+    Moved {
+        /// The chunk.
+        chunk: u32,
+        /// Which of its copies.
+        copy: u8,
+        /// Where it lies now.
+        to: Place,
+    },
+    /// Whether a member is to have no copies any more.
+    Leaving {
+        /// The member.
+        member: u16,
+        /// Its copies are to be moved to others, and none to it.
+        is_leaving: bool,
+    },
+    /// Whether members are to be filled evenly.
+    Balance {
+        /// Copies are to be moved until they are.
+        is_wanted: bool,
+    },
 }
 
 listed! {
@@ -129,6 +150,9 @@ listed! {
         Told = 11 => "told",
         Start = 12 => "start",
         Linear = 13 => "linear",
+        Moved = 14 => "moved",
+        Leaving = 15 => "leaving",
+        Balance = 16 => "balance",
     }
 }
 
@@ -163,6 +187,9 @@ impl Record {
             Record::Home { .. } => Kind::Home,
             Record::Told { .. } => Kind::Told,
             Record::Linear => Kind::Linear,
+            Record::Moved { .. } => Kind::Moved,
+            Record::Leaving { .. } => Kind::Leaving,
+            Record::Balance { .. } => Kind::Balance,
         }
     }
 
@@ -231,6 +258,17 @@ impl Record {
             }
             Record::Home { home } => out.extend_from_slice(home),
             Record::Linear => {}
+            Record::Moved { chunk, copy, to } => {
+                out.extend_from_slice(&chunk.to_le_bytes());
+                out.push(*copy);
+                out.extend_from_slice(&to.member.to_le_bytes());
+                out.extend_from_slice(&to.slot.to_le_bytes());
+            }
+            Record::Leaving { member, is_leaving } => {
+                out.extend_from_slice(&member.to_le_bytes());
+                out.push(u8::from(*is_leaving));
+            }
+            Record::Balance { is_wanted } => out.push(u8::from(*is_wanted)),
         }
     }
 
@@ -293,6 +331,19 @@ impl Record {
             Kind::Seen => Record::Seen { member: fields.u16()?, epoch: fields.u64()?, version: fields.u64()? },
             Kind::Home => Record::Home { home: fields.array()? },
             Kind::Linear => Record::Linear,
+            Kind::Moved => Record::Moved {
+                chunk: fields.u32()?,
+                copy: fields.u8()?,
+                to: Place { member: fields.u16()?, slot: fields.u32()? },
+            },
+            Kind::Leaving => {
+                let (member, flag) = (fields.u16()?, fields.u8()?);
+                return Ok((flag <= 1).then_some(Record::Leaving { member, is_leaving: flag == 1 }));
+            }
+            Kind::Balance => {
+                let flag = fields.u8()?;
+                return Ok((flag <= 1).then_some(Record::Balance { is_wanted: flag == 1 }));
+            }
         }))
     }
 }
@@ -325,7 +376,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..15, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..18, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -347,10 +398,19 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[14; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[17; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 4;
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_err());
+        for (bytes, is_ok) in [
+            (&[15, 3, 0, 0][..], true),
+            (&[15, 3, 0, 1], true),
+            (&[15, 3, 0, 2], false),
+            (&[16, 1], true),
+            (&[16, 2], false),
+        ] {
+            assert_eq!(Record::decode(&mut Fields::new(bytes, "record")).is_ok(), is_ok, "{bytes:?}");
+        }
     }
 }

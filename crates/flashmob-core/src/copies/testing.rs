@@ -77,6 +77,11 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
         1 => any::<[u8; 16]>().prop_map(|home| Record::Home { home }),
         1 => number().prop_map(|count| Record::Told { count }),
         1 => Just(Record::Linear),
+        3 => (0..=chunks, 0..4u8, member(), 0..20u32).prop_map(|(chunk, copy, member, slot)| {
+            Record::Moved { chunk, copy, to: Place { member, slot } }
+        }),
+        1 => (member(), any::<bool>()).prop_map(|(member, is_leaving)| Record::Leaving { member, is_leaving }),
+        1 => any::<bool>().prop_map(|is_wanted| Record::Balance { is_wanted }),
         1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }

@@ -48,8 +48,8 @@ pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use copies::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, MemberStatus,
-    PassKept, PassStatus, PauseError, ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec,
-    ScrubStatus,
+    MoveError, MovesStatus, Outlook, PassKept, PassStatus, PauseError, ReplaceError, Replaced, SETTLE_AFTER,
+    ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
 use copies::{Copies, Lane};
 pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};

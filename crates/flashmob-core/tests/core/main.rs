@@ -5,6 +5,7 @@ mod answers_together;
 mod charges;
 mod copies_hedge;
 mod copies_loss;
+mod copies_moves;
 mod copies_open;
 mod copies_pause;
 mod copies_pieces;

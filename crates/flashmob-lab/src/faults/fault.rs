@@ -92,10 +92,14 @@ pub enum Fault {
     Pause(usize, Duration),
     /// Somebody measures the node's flash, or else its way. Of volumes with copies.
     Measure(usize, bool),
+    /// Somebody has the node drained, and perhaps no longer so much later. Of volumes with copies.
+    Drain(usize, Duration),
+    /// Somebody has the volume balanced. Of volumes with copies.
+    Balance,
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 36;
+pub const FAULT_KINDS: usize = 38;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +164,8 @@ impl Fault {
         "stolen key",
         "pause",
         "measure",
+        "drain",
+        "balance",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -202,6 +208,8 @@ impl Fault {
             Fault::StolenKey(_) => 33,
             Fault::Pause(..) => 34,
             Fault::Measure(..) => 35,
+            Fault::Drain(..) => 36,
+            Fault::Balance => 37,
         }
     }
 
@@ -411,6 +419,8 @@ impl World {
             Fault::StolenKey(lasts) => self.steal_key(lasts),
             Fault::Pause(node, lasts) => self.pause(node, lasts),
             Fault::Measure(node, is_flash) => self.measure(node, is_flash),
+            Fault::Drain(node, lasts) => self.drain(node, lasts),
+            Fault::Balance => self.balance(),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

@@ -123,6 +123,7 @@ impl World {
                 return self.ctx.fail(format!("copies are not made equal: {:?}", self.copies_state()));
             }
             self.check_copies(&dead);
+            self.check_free_slots(&dead);
             self.check_scrubs(&dead);
         } else if self.ctx.violation.is_none() {
             self.check_stores(&dead);
@@ -225,6 +226,9 @@ impl World {
         if let Some(copies) = core.copies_status(self.ctx.now, 0).map(|status| status.counters) {
             self.ctx.totals.evicted_copies += copies.evicted_copies;
             self.ctx.totals.resynced += copies.resynced;
+            self.ctx.totals.moved += copies.moved;
+            self.ctx.totals.freed += copies.freed;
+            self.ctx.totals.orphans += copies.orphans;
             self.ctx.totals.compared += copies.compared;
             self.ctx.totals.held_answers += copies.held_answers;
             self.ctx.totals.mended += copies.mended;

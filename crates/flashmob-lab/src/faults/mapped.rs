@@ -33,6 +33,19 @@ pub struct CopiesPlan {
     pub settle_after: Duration,
     /// How often the volume is scrubbed by itself.
     pub scrub_every: Option<Duration>,
+    /// Chunks of the volume, if not as many as the nodes have room for.
+    pub chunks: Option<u32>,
+    /// What happens now and then while the gateway records that a copy has moved.
+    pub in_moves: Option<InMove>,
+}
+
+/// What happens in the middle of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InMove {
+    /// The gateway is killed.
+    Kill,
+    /// What is under way on one of the links of a node arrives later than what is sent on the others.
+    Stall,
 }
 
 /// The file of the map.
@@ -68,7 +81,11 @@ impl Scenario {
             size_bytes,
             domain: format!("d{}", plan.domains.get(n).copied().unwrap_or(n as u32)),
         });
-        MapImage::new([3; 16], plan.chunk_bytes, plan.copies, members.collect()).ok()
+        let (chunk_bytes, members) = (plan.chunk_bytes, members.collect());
+        match plan.chunks {
+            Some(chunks) => MapImage::with_chunks([3; 16], chunk_bytes, plan.copies, members, chunks).ok(),
+            None => MapImage::new([3; 16], chunk_bytes, plan.copies, members).ok(),
+        }
     }
 }
 
@@ -123,27 +140,34 @@ impl World {
         if self.map.out.is_some() {
             return self.ctx.fail("two batches of decisions are out at once".to_string());
         }
-        if !is_whole {
-            self.trace_records(&bytes);
+        if !is_whole && self.trace_records(&bytes) {
+            self.strike_in_move(takes_ns);
         }
         self.map.out = Some((number, bytes, is_whole));
         self.ctx.after(takes_ns, Event::Committed { session });
     }
 
-    /// Shows decisions in the trace.
-    fn trace_records(&mut self, batch: &[u8]) {
+    /// Shows decisions in the trace. Returns whether a copy has moved.
+    fn trace_records(&mut self, batch: &[u8]) -> bool {
         let mut file = self.map.bytes.clone();
-        let Ok(before) = replay(&file) else { return };
+        let Ok(before) = replay(&file) else { return false };
         file.truncate(before.valid_bytes as usize);
         file.extend(batch);
-        let Ok(after) = replay(&file) else { return };
+        let Ok(after) = replay(&file) else { return false };
+        let mut has_moved = false;
         for chunk in 0..after.image.chunks() {
+            let (old, new) = (before.image.places(chunk), after.image.places(chunk));
+            for (copy, place) in new.iter().enumerate().filter(|(copy, place)| old.get(*copy) != Some(place)) {
+                has_moved = true;
+                self.ctx.trace(What::Moved { chunk, copy, member: place.member, slot: place.slot });
+            }
             let marks = after.image.marks(chunk);
             if marks != before.image.marks(chunk) {
                 let Marks { is_open, is_torn, behind, doubtful } = marks;
                 self.ctx.trace(What::Marked { chunk, is_open, is_torn, behind, doubtful });
             }
         }
+        has_moved
     }
 
     pub(super) fn committed(&mut self, session: u64) {
@@ -217,6 +241,7 @@ impl World {
         let is_dead = |member: u16| dead[usize::from(member)];
         is_done
             && self.are_lies_known()
+            && self.are_moves_done(dead)
             && (0..self.scenario.extents_bytes.len()).all(|node| self.is_extent_known(node))
             && image.chunks_marked().all(|(chunk, marks)| {
                 let places = image.places(chunk);

@@ -39,6 +39,7 @@ mod lie;
 mod map_trouble;
 mod mapped;
 mod mirror;
+mod moves;
 mod net;
 mod node;
 mod oracle;
@@ -105,6 +106,8 @@ enum Event {
     Replace { node: usize },
     Pause { node: usize, lasts: Duration },
     Resume { node: usize },
+    EndDrain { node: usize },
+    KillInMove { session: u64, lasts: Duration },
     KillGateway,
     KillFormer,
     Restore { node: usize },
@@ -208,6 +211,12 @@ pub struct Totals {
     pub evicted_copies: u64,
     /// Times that copies of a chunk were made current again.
     pub resynced: u64,
+    /// Copies that were moved to other nodes.
+    pub moved: u64,
+    /// Slots without a copy in which data was found.
+    pub orphans: u64,
+    /// Slots that they left, whose bytes were given back.
+    pub freed: u64,
     /// Chunks whose copies were compared.
     pub compared: u64,
     /// Reads whose answer waited for changes.
@@ -255,6 +264,9 @@ impl Totals {
             (&mut self.connects, other.connects),
             (&mut self.evicted_copies, other.evicted_copies),
             (&mut self.resynced, other.resynced),
+            (&mut self.moved, other.moved),
+            (&mut self.freed, other.freed),
+            (&mut self.orphans, other.orphans),
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.mended, other.mended),
@@ -522,6 +534,8 @@ impl World {
             Event::Replace { node } => self.replace(node),
             Event::Pause { node, lasts } => self.pause(node, lasts),
             Event::Resume { node } => self.resume(node),
+            Event::EndDrain { node } => self.end_drain(node),
+            Event::KillInMove { session, lasts } => self.killed_in_move(session, lasts),
             Event::KillGateway => {
                 let lasts = Duration::from_micros(self.ctx.rng.random_range(100..20_000));
                 self.restart_gateway(lasts);

@@ -19,6 +19,7 @@ use super::lie;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
 use super::mirror;
+use super::moves;
 use super::pause;
 use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
@@ -84,6 +85,8 @@ impl Scenario {
                 evict_after,
                 settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
                 scrub_every: None,
+                chunks: None,
+                in_moves: None,
             }),
             extents_bytes,
             ..plain
@@ -102,6 +105,7 @@ impl Scenario {
             scenario.clients.push(plan);
         }
         scenario.volume.timeout = scenario.volume.timeout.max(scenario.patience());
+        moves::draw_room(&mut SmallRng::seed_from_u64(seed ^ 0x0030_0e5), &mut scenario);
         draw_faults(rng, &mut scenario, copies);
         scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, u64::MAX]);
         scenario.clocks_ahead_ns =
@@ -117,6 +121,7 @@ impl Scenario {
         mirror::draw_old(&mut SmallRng::seed_from_u64(seed ^ 0x01d_3a97), &mut scenario);
         stolen::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57_01e2), &mut scenario);
         pause::draw(&mut SmallRng::seed_from_u64(seed ^ 0x9a_05ed), &mut scenario);
+        moves::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd3_a145), &mut scenario);
         scenario
     }
 }

@@ -65,6 +65,13 @@ pub(super) enum What {
         behind: u8,
         doubtful: u8,
     },
+    /// A copy has another place, as the gateway decided.
+    Moved {
+        chunk: u32,
+        copy: usize,
+        member: u16,
+        slot: u32,
+    },
 }
 
 impl fmt::Display for What {
@@ -89,6 +96,9 @@ impl fmt::Display for What {
             What::NodeStopped { node, power: false } => write!(f, "node {node} is killed"),
             What::Struck(fault) => write!(f, "fault: {fault:?}"),
             What::Phase(text) => f.write_str(text),
+            What::Moved { chunk, copy, member, slot } => {
+                write!(f, "copy {copy} of chunk {chunk} is in slot {slot} of node {member}")
+            }
             What::Marked { chunk, is_open, is_torn, behind, doubtful } => {
                 let open = if *is_open { "open" } else { "settled" };
                 let torn = if *is_torn { " and perhaps torn" } else { "" };

@@ -145,6 +145,12 @@ pub(super) const SOCKET_BUFFER: Limits<Size> =
 pub(super) const KEEPALIVE: Limits<Period> = period(SECOND_MS, HOUR_MS, "the kernel counts it in seconds");
 /// The extent of one node.
 pub(super) const NODE_SIZE: Limits<Size> = size(1, 1024 * 1024 * GIB, "an extent is one file or one block device");
+/// Size of a volume with copies.
+pub(super) const VOLUME_SIZE: Limits<Size> = size(
+    flashmob_core::copies::CHUNK_BYTES,
+    flashmob_core::copies::CHUNKS_MAX as u64 * flashmob_core::copies::CHUNK_BYTES,
+    "a volume has 1 to 16,777,216 chunks of 4 MiB",
+);
 /// Threads of a node inside the gateway.
 pub(super) const THREADS: Limits<Count> =
     count(1, 64, "each thread has one request in progress in the store").default(Count(4));

@@ -47,6 +47,7 @@ pub(super) const VOLUME: Schema = Schema {
         "layout",
         "stripe",
         "copies",
+        "size",
         "min_current",
         "evict_after",
         "scrub",

@@ -80,6 +80,8 @@ pub struct VolumeConfig {
 pub struct CopiesConfig {
     /// Copies of each chunk.
     pub copies: usize,
+    /// Size of a new volume in bytes; `None`: as large as the nodes have room for.
+    pub size_bytes: Option<u64>,
     /// How many must be current for a change to be acknowledged.
     pub min_current: usize,
     /// How long a node may leave changes unanswered that others have done.

@@ -9,7 +9,7 @@ use super::gateway::Reader;
 use super::limits::{
     BATCH, BATCH_BYTES, COMPARE, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, COPIES, DESCRIPTION_BYTES_MAX, EVICT_AFTER,
     KEEP_AWAKE, KEEPALIVE, LINKS, Limits, MIN_CURRENT, NAME_BYTES_MAX, NODES_MAX, OFF, OUTSTANDING_BATCHES,
-    OUTSTANDING_BATCHES_DEFAULT_AUTO, RECONNECT_MAX, RECONNECT_MIN, SCRUB, SOCKET_BUFFER, STRIPE, TIMEOUT,
+    OUTSTANDING_BATCHES_DEFAULT_AUTO, RECONNECT_MAX, RECONNECT_MIN, SCRUB, SOCKET_BUFFER, STRIPE, TIMEOUT, VOLUME_SIZE,
 };
 use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
@@ -128,8 +128,9 @@ fn read_copies(
     timeout: Option<Period>,
 ) -> Option<CopiesConfig> {
     if !matches!(layout?, LayoutKind::Mapped { .. }) {
-        for key in
-            ["copies", "min_current", "evict_after", "scrub", "compare"].into_iter().filter(|key| section.has(key))
+        for key in ["size", "copies", "min_current", "evict_after", "scrub", "compare"]
+            .into_iter()
+            .filter(|key| section.has(key))
         {
             section.wrong(
                 key,
@@ -161,11 +162,24 @@ fn read_copies(
     let Count(default) = COPIES.default;
     Some(CopiesConfig {
         copies: copies.unwrap_or(default) as usize,
+        size_bytes: read_size(section),
         min_current: min_current as usize,
         evict_after: read_evict_after(section, timeout, copies.unwrap_or(default)),
         scrub: read_every(section, "scrub", &SCRUB),
         compare: read_every(section, "compare", &COMPARE),
     })
+}
+
+/// The size of a new volume, in whole chunks.
+fn read_size(section: &Section<'_>) -> Option<u64> {
+    let Size(bytes) = section.quantity("size", &VOLUME_SIZE)?;
+    let chunk_bytes = flashmob_core::copies::CHUNK_BYTES;
+    if !bytes.is_multiple_of(chunk_bytes) {
+        let message =
+            format!("`size` is {}, which is not a multiple of {}", Size(bytes).to_toml(), Size(chunk_bytes).to_toml());
+        section.wrong("size", message, format!("write a multiple of {}", Size(chunk_bytes).to_toml()));
+    }
+    Some(bytes)
 }
 
 /// How often something happens by itself; `None` if it is off.

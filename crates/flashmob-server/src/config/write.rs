@@ -76,6 +76,7 @@ fn write_volume(volume: &VolumeConfig, lines: &mut Lines) {
     }
     if let Some(copies) = &volume.copies {
         lines.line("copies", copies.copies);
+        lines.maybe("size", copies.size_bytes.map(|bytes| Size(bytes).to_toml()));
         lines.line("min_current", copies.min_current);
         lines.line("evict_after", Period(copies.evict_after).to_toml());
         for (key, every) in [("scrub", copies.scrub), ("compare", copies.compare)] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flashmob_core::copies::{MapError, MapImage, Marks, Member, Record, encode_batch, unknown_extent};
 use flashmob_core::gateway::{CopiesSpec, Gateway, ScrubSpec};
-use flashmob_core::units::Time;
+use flashmob_core::units::{Bytes, Time};
 
 use super::identity::home_of;
 use super::map_file::{MapDone, MapFile, MapWriter};
@@ -164,7 +164,14 @@ fn new_image(volume: &VolumeConfig, copies: &CopiesConfig) -> anyhow::Result<Map
         let extent_id = node.extent.map_or_else(|| unknown_extent(number as u16), |id| id.0);
         new_member(node, extent_id, node.size_bytes.unwrap_or(0))
     });
-    let mut image = MapImage::new(unique_id(), chunk_bytes, copies.copies, members.collect())?;
+    let (map_id, members) = (unique_id(), members.collect());
+    let mut image = match copies.size_bytes {
+        // At most CHUNKS_MAX chunks.
+        Some(bytes) => {
+            MapImage::with_chunks(map_id, chunk_bytes, copies.copies, members, (bytes / chunk_bytes) as u32)?
+        }
+        None => MapImage::new(map_id, chunk_bytes, copies.copies, members)?,
+    };
     open_all(&mut image)?;
     Ok(image)
 }
@@ -209,6 +216,14 @@ pub(super) fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapIma
         image.copies(),
         copies.copies
     );
+    if let Some(size_bytes) = copies.size_bytes {
+        anyhow::ensure!(
+            image.size_bytes() == size_bytes,
+            "the map has {}, the configuration {}; the size of a volume cannot be changed yet",
+            Bytes(image.size_bytes()),
+            Bytes(size_bytes)
+        );
+    }
     for (number, (member, node)) in known.iter().zip(&volume.nodes).enumerate() {
         anyhow::ensure!(
             node.size_bytes == Some(member.size_bytes),
@@ -246,6 +261,27 @@ mod tests {
         let (file, image) = take_charge(volume, copies, path, takes_over)?;
         assert_eq!((image.size_bytes(), image.home()), (8 * MIB, Some(home_of(file.path()))));
         Ok(image.epoch())
+    }
+
+    #[test]
+    fn a_new_volume_has_the_size_that_is_configured_and_keeps_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |size: &str| {
+            let text = CONFIG.replacen("copies = 2", &format!("copies = 2\nsize = \"{size}\""), 1);
+            let config = Config::parse(&text, "cluster.toml", Path::new("/"))?;
+            let volume = &config.volumes[0];
+            let copies = volume.copies.as_ref().expect("copies");
+            take_charge(volume, copies, &dir.path().join("pool.map"), false).map(|(_, image)| image.size_bytes())
+        };
+        let large = start("12MiB").unwrap_err().to_string();
+        assert_eq!(large, "3 chunks of 4194304 bytes are not between 1 and the 2 that the members have room for");
+        assert_eq!(start("4MiB").unwrap(), 4 * MIB);
+        let other = format!("{:#}", start("8MiB").unwrap_err());
+        assert!(
+            other.ends_with("the map has 4 MiB, the configuration 8 MiB; the size of a volume cannot be changed yet"),
+            "{other}"
+        );
+        assert_eq!(start("4MiB").unwrap(), 4 * MIB);
     }
 
     #[test]

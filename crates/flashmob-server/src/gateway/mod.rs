@@ -10,6 +10,7 @@ mod links;
 pub mod map_file;
 mod maps;
 mod memory;
+mod moves;
 mod native;
 mod open;
 mod place;

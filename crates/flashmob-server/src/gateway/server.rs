@@ -22,6 +22,7 @@ use super::inside::{Inside, Resident};
 use super::links::{Links, exact};
 use super::maps::Maps;
 use super::memory::ExtentMemory;
+use super::moves::UnrecordedMove;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
 use super::secure::{NbdDoor, Secrecy, WayIn};
@@ -122,6 +123,8 @@ pub struct GatewayServer {
     pub(super) maps: Maps,
     /// Replaced extents of which somebody waits to hear that the map has them.
     pub(super) unrecorded: Vec<Unrecorded>,
+    /// The same of moves.
+    pub(super) unrecorded_moves: Vec<UnrecordedMove>,
     /// Nodes to be paused, once others have shown that they are alive, and until when they have to.
     pub(super) pauses: Vec<(Change<PauseRequest, PauseAnswer>, Time)>,
     /// When these are tried again.
@@ -262,6 +265,7 @@ impl GatewayServer {
             memory,
             maps,
             unrecorded: Vec::new(),
+            unrecorded_moves: Vec::new(),
             pauses: Vec::new(),
             pauses_again: Time::default(),
             surplus: Surplus::default(),

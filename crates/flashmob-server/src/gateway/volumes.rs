@@ -59,6 +59,11 @@ impl GatewayServer {
                 }
             }
             VolumeQuestion::Measure(asked) => asked.carry_out(|request| self.measure(now, request)),
+            VolumeQuestion::Move(asked) => {
+                if asked.claim.take() {
+                    self.move_copies(now, asked);
+                }
+            }
         }
     }
 
@@ -69,6 +74,7 @@ impl GatewayServer {
             // The receiver may have timed out.
             let _ = news.try_send(News::Recorded);
         }
+        self.tell_recorded_moves();
     }
 
     fn volumes_report(&mut self, now: Time) -> VolumesReport {
@@ -97,7 +103,7 @@ impl GatewayServer {
     }
 
     /// The place of a volume among all.
-    fn volume_named(&self, name: &str) -> Result<usize, Refusal> {
+    pub(super) fn volume_named(&self, name: &str) -> Result<usize, Refusal> {
         let names: Vec<String> = self.gateway.status().volumes.into_iter().map(|volume| volume.name).collect();
         names
             .iter()
@@ -236,6 +242,7 @@ fn copies_details(status: CopiesStatus, scrub: &ScrubStatus, bad: Vec<BadPlace>)
         chunks: status.chunks,
         chunk_bytes: status.chunk_bytes,
         rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
+        moves: super::moves::details(&status.moves, status.chunk_bytes),
         map_trouble: status.map_trouble,
         deposed: status.deposed,
     }
@@ -251,6 +258,9 @@ fn node_details(number: usize, node: NodeOfVolume, member: Option<(MemberStatus,
         behind: member.behind,
         doubtful: member.doubtful,
         only: member.only,
+        slots: member.slots,
+        is_leaving: member.is_leaving,
+        is_drained: member.is_drained,
         is_paused: member.is_paused,
         out_seconds: member.out_for.map(|out| out.as_secs_f64()),
         offered: member.offered.map(hex),

@@ -21,7 +21,7 @@ use measure::{MeasureAnswer, MeasureRequest};
 use replace::Replacement;
 use report::Report;
 use trace::TraceReport;
-use volumes::{PauseAnswer, PauseRequest, ScrubAnswer, ScrubRequest, VolumesReport};
+use volumes::{MoveAnswer, MoveRequest, PauseAnswer, PauseRequest, ScrubAnswer, ScrubRequest, VolumesReport};
 
 use crate::net::Wake;
 
@@ -47,6 +47,8 @@ pub enum VolumeQuestion {
     Replace(Replacement),
     /// To scrub one.
     Scrub(Change<ScrubRequest, ScrubAnswer>),
+    /// To move copies.
+    Move(Change<MoveRequest, MoveAnswer>),
     /// To pause a node, or to use it again.
     Pause(Change<PauseRequest, PauseAnswer>),
     /// To measure a node.

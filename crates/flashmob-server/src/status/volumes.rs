@@ -55,6 +55,9 @@ pub struct CopiesDetails {
     pub chunk_bytes: u64,
     /// What is left to be made current, and how fast that goes.
     pub rebuild: Rebuild,
+    /// What moves to other nodes.
+    #[serde(default)]
+    pub moves: MovesDetails,
     /// Why the map cannot be written, while it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_trouble: Option<String>,
@@ -64,6 +67,26 @@ pub struct CopiesDetails {
     /// Scrubs of all copies, and what they found that cannot be mended.
     #[serde(default)]
     pub scrub: ScrubDetails,
+}
+
+/// Copies that move to other nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MovesDetails {
+    /// Nodes are to be filled evenly.
+    pub is_balancing: bool,
+    /// Copies that are to move, as far as it is planned.
+    pub left_copies: u64,
+    /// Their bytes.
+    pub left_bytes: u64,
+    /// Copies that are to leave their node, and for which there is no room on nodes that are there.
+    pub stranded_copies: u32,
+    /// Bytes of copies that were moved in a second, lately; absent while none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<f64>,
+    /// When all that is planned has moved at that rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_seconds: Option<f64>,
 }
 
 /// Scrubs of all copies of a volume.
@@ -192,6 +215,15 @@ pub struct MemberDetails {
     pub doubtful: u32,
     /// Those whose chunks have no other current copy.
     pub only: u32,
+    /// Chunks that it has room for, those on it included.
+    #[serde(default)]
+    pub slots: u32,
+    /// It is drained: its copies are to be moved to other nodes.
+    #[serde(default)]
+    pub is_leaving: bool,
+    /// That is done: it can be switched off.
+    #[serde(default)]
+    pub is_drained: bool,
     /// It is paused: not used, as somebody wants it.
     #[serde(default)]
     pub is_paused: bool,
@@ -251,6 +283,39 @@ pub struct PauseAnswer {
     pub node: usize,
     /// It is paused.
     pub is_paused: bool,
+}
+
+/// Asks a gateway to move copies: away from a node, or from full nodes to empty ones. The body of a POST to `/volumes/move`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The node that is to be drained; without one, nodes are to be filled evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<usize>,
+    /// No longer.
+    #[serde(default)]
+    pub cancel: bool,
+    /// Only say what would move.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// It is on record, unless it is a dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// The node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<usize>,
+    /// Copies that will move, as planned now.
+    pub copies: u64,
+    /// Their bytes. What is a hole is not copied.
+    pub bytes: u64,
+    /// Bytes that go over the network for that, at most: each is read by the gateway and written by it, and hashes are compared.
+    pub air_bytes: u64,
 }
 
 /// Asks a gateway to give up the extent of a node, and to take the one that is at its address instead: the body of a POST to

@@ -189,7 +189,8 @@ fn a_volume_with_copies_has_defaults_and_domains() {
     let config = parse(&text("")).expect("a configuration");
     let days = |count: u64| Some(Duration::from_secs(count * 24 * 3600));
     let evict_after = Duration::from_secs(3);
-    let copies = CopiesConfig { copies: 2, min_current: 1, evict_after, scrub: days(7), compare: days(30) };
+    let copies =
+        CopiesConfig { copies: 2, size_bytes: None, min_current: 1, evict_after, scrub: days(7), compare: days(30) };
     assert_eq!(config.volumes[0].layout, LayoutKind::Mapped { chunk_bytes: 4 << 20 });
     assert_eq!(config.volumes[0].copies, Some(copies));
     let domains: Vec<Option<&str>> = config.volumes[0].nodes.iter().map(|node| node.domain.as_deref()).collect();
@@ -197,7 +198,8 @@ fn a_volume_with_copies_has_defaults_and_domains() {
     let more = "min_current = 2\nevict_after = \"500ms\"\nscrub = \"1d\"\ncompare = \"off\"";
     let config = parse(&text(more)).expect("a configuration");
     let evict_after = Duration::from_millis(500);
-    let copies = CopiesConfig { copies: 2, min_current: 2, evict_after, scrub: days(1), compare: None };
+    let copies =
+        CopiesConfig { copies: 2, size_bytes: None, min_current: 2, evict_after, scrub: days(1), compare: None };
     assert_eq!(config.volumes[0].copies, Some(copies));
 }
 

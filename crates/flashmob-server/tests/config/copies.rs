@@ -37,6 +37,28 @@ error: `copies` must be between 1 and 4, not {copies}
 }
 
 #[test]
+fn a_new_volume_may_be_smaller_than_its_nodes() {
+    assert_eq!(copies_of(&mapped("copies = 2", 2)).size_bytes, None);
+    for (size, bytes) in [("4MiB", 4 << 20), ("60GiB", 60 << 30), ("64TiB", 64 << 40)] {
+        assert_eq!(copies_of(&mapped(&format!("copies = 2\nsize = \"{size}\""), 2)).size_bytes, Some(bytes));
+    }
+    check(
+        &mapped("copies = 2\nsize = \"6MiB\"", 2),
+        "\
+error: `size` is \"6MiB\", which is not a multiple of \"4MiB\"
+ --> gateway.toml:5:8
+  |
+5 | size = \"6MiB\"
+  |        ^^^^^^
+  = help: write a multiple of \"4MiB\"",
+    );
+    for size in ["4095KiB", "65537GiB"] {
+        let text = refusal(&mapped(&format!("copies = 2\nsize = \"{size}\""), 2));
+        assert!(text.contains("`size` must be between \"4MiB\" and \"64TiB\""), "{text}");
+    }
+}
+
+#[test]
 fn a_mapped_volume_says_how_many_copies_it_has() {
     check(
         &mapped("min_current = 4", 4),

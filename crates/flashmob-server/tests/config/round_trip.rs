@@ -83,6 +83,7 @@ fn volumes() -> impl Strategy<Value = VolumeConfig> {
             // Some of the striped ones have copies instead.
             let copies = (stripe_of(layout) == Some(1 << 22)).then(|| CopiesConfig {
                 copies: 1,
+                size_bytes: read_only.then_some((links as u64) << 22),
                 min_current: 1,
                 evict_after: one.max(Duration::from_millis(500)).min(Duration::from_secs(600)),
                 scrub: read_only.then(|| other.max(Duration::from_secs(3600))),

@@ -7,7 +7,7 @@ use crate::units::GIB;
 use proptest::prelude::*;
 
 fn placed(copies: usize, members: &[Member]) -> Vec<Vec<Place>> {
-    let places = place(CHUNK, copies, members).unwrap_or_else(|e| panic!("{e}"));
+    let places = place(CHUNK, copies, members, None).unwrap_or_else(|e| panic!("{e}"));
     places.chunks(copies).map(<[Place]>::to_vec).collect()
 }
 
@@ -157,7 +157,8 @@ fn three_copies_on_three_members_are_the_same_everywhere() {
 fn what_cannot_be_placed_is_refused_at_its_limits() {
     let one = members(&[(1, 0)]);
     let two = members(&[(1, 0), (1, 1)]);
-    let text = |chunk_bytes, copies, members: &[Member]| place(chunk_bytes, copies, members).unwrap_err().to_string();
+    let text =
+        |chunk_bytes, copies, members: &[Member]| place(chunk_bytes, copies, members, None).unwrap_err().to_string();
     assert_eq!(text(CHUNK, 1, &[]), "a volume needs at least one member");
     assert_eq!(text(CHUNK, 2, &one), "2 copies need members in 2 domains, there is 1");
     assert_eq!(text(CHUNK, 3, &two), "3 copies need members in 3 domains, there are 2");
@@ -167,10 +168,10 @@ fn what_cannot_be_placed_is_refused_at_its_limits() {
     for chunk_bytes in
         [0, 1, CHUNK_BYTES_MIN - 1, CHUNK_BYTES_MIN / 2, 3 * CHUNK_BYTES_MIN, 2 * CHUNK_BYTES_MAX, u64::MAX]
     {
-        assert_eq!(place(chunk_bytes, 1, &one), Err(PlacementError::ChunkBytes(chunk_bytes)));
+        assert_eq!(place(chunk_bytes, 1, &one, None), Err(PlacementError::ChunkBytes(chunk_bytes)));
     }
     let large = Member { size_bytes: CHUNK_BYTES_MAX, ..one[0].clone() };
-    assert_eq!(place(CHUNK_BYTES_MAX, 1, std::slice::from_ref(&large)).map(|table| table.len()), Ok(1));
+    assert_eq!(place(CHUNK_BYTES_MAX, 1, std::slice::from_ref(&large), None).map(|table| table.len()), Ok(1));
     let small = Member { size_bytes: CHUNK_BYTES_MAX - 1, ..large };
     assert_eq!(text(CHUNK_BYTES_MAX, 1, &[small]), "member 0 has 67108863 bytes, less than one chunk of 67108864");
 }
@@ -178,20 +179,20 @@ fn what_cannot_be_placed_is_refused_at_its_limits() {
 #[test]
 fn members_are_refused_at_their_limits() {
     let many = |count: usize| members(&(0..count).map(|domain| (1, domain % 5)).collect::<Vec<_>>());
-    assert_eq!(place(CHUNK, 1, &many(MEMBERS_MAX)).map(|table| table.len()), Ok(MEMBERS_MAX));
-    assert_eq!(place(CHUNK, 1, &many(MEMBERS_MAX + 1)), Err(PlacementError::Member(MapError::TooManyMembers)));
+    assert_eq!(place(CHUNK, 1, &many(MEMBERS_MAX), None).map(|table| table.len()), Ok(MEMBERS_MAX));
+    assert_eq!(place(CHUNK, 1, &many(MEMBERS_MAX + 1), None), Err(PlacementError::Member(MapError::TooManyMembers)));
     let named =
         |domain: String| vec![Member { extent_id: id(1), boot_id: None, seen: None, size_bytes: CHUNK, domain }];
-    assert!(place(CHUNK, 1, &named("d".repeat(DOMAIN_BYTES_MAX))).is_ok());
+    assert!(place(CHUNK, 1, &named("d".repeat(DOMAIN_BYTES_MAX)), None).is_ok());
     for bad in [String::new(), "d".repeat(DOMAIN_BYTES_MAX + 1)] {
         let len_bytes = bad.len();
         let error = PlacementError::Member(MapError::Domain { member: 0, len_bytes });
-        assert_eq!(place(CHUNK, 1, &named(bad)), Err(error));
+        assert_eq!(place(CHUNK, 1, &named(bad), None), Err(error));
     }
     let mut twice = members(&[(1, 0), (1, 1), (1, 2)]);
     twice[2].extent_id = twice[0].extent_id;
     let error = PlacementError::Member(MapError::ExtentTwice { first: 0, second: 2 });
-    assert_eq!(place(CHUNK, 2, &twice), Err(error));
+    assert_eq!(place(CHUNK, 2, &twice, None), Err(error));
 }
 
 #[test]
@@ -200,13 +201,16 @@ fn sizes_near_the_end_of_numbers_fit() {
     huge.iter_mut().for_each(|member| member.size_bytes = u64::MAX);
     let slots: Vec<u64> = domains_of(CHUNK, &huge).iter().map(|domain| domain.slots).collect();
     assert_eq!(most_chunks(&slots, 2), u64::from(CHUNKS_MAX), "the volume's limit");
-    let shares = shares(&slots, u64::from(CHUNKS_MAX), 2);
+    let shares = shares(&slots, u64::from(CHUNKS_MAX), 2 * u64::from(CHUNKS_MAX));
     assert_eq!(shares.iter().sum::<u64>(), 2 * u64::from(CHUNKS_MAX));
     assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
     // In one domain there is room for far more than the volume may have.
     let domain = [u64::from(CHUNKS_MAX) * MEMBERS_MAX as u64, 5];
     assert_eq!(most_chunks(&domain, 1), u64::from(CHUNKS_MAX));
-    assert_eq!(super::shares(&domain, u64::from(CHUNKS_MAX), 1).iter().sum::<u64>(), u64::from(CHUNKS_MAX));
+    assert_eq!(
+        super::shares(&domain, u64::from(CHUNKS_MAX), u64::from(CHUNKS_MAX)).iter().sum::<u64>(),
+        u64::from(CHUNKS_MAX)
+    );
 }
 
 #[test]
@@ -219,6 +223,6 @@ fn a_tebibyte_with_three_copies_is_placed_whole() {
         domain: format!("node {number}"),
     };
     let members: Vec<Member> = (0..24).map(member).collect();
-    let places = place(CHUNK_BYTES, 3, &members).unwrap();
+    let places = place(CHUNK_BYTES, 3, &members, None).unwrap();
     assert_eq!(places.len() as u64, 3 * 1024 * GIB / CHUNK_BYTES);
 }

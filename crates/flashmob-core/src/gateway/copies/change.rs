@@ -5,8 +5,7 @@
 
 use super::chunk::Waiting;
 use super::log::Waiter;
-use super::{Copies, Cx, Inner, bit, each, mask};
-use crate::copies::COPIES_MAX;
+use super::{Copies, Cx, Inner, PLACES_MAX, bit, each, mask};
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
@@ -42,7 +41,9 @@ pub struct Change {
     pub is_sent: bool,
     /// When it was sent: its copies are silent from then on.
     pub sent: Time,
-    pub copies: [At; COPIES_MAX],
+    pub copies: [At; PLACES_MAX],
+    /// It was sent to a place where the chunk has no copy any more.
+    pub has_left: bool,
     /// Reads whose answers may show it.
     pub held: Vec<RequestKey>,
 }
@@ -86,7 +87,8 @@ impl Copies {
                 begun: cx.now,
                 is_sent: false,
                 sent: Time::default(),
-                copies: [At::NotSent; COPIES_MAX],
+                copies: [At::NotSent; PLACES_MAX],
+                has_left: false,
                 held: Vec::new(),
             });
             self.untold.insert(self.next_serial);
@@ -169,8 +171,11 @@ impl Copies {
         let state = self.chunks.entry(chunk).or_default();
         self.reopened.remove(&chunk);
         let marks = self.image.marks(chunk);
+        let guest = Some(self.image.copies()).filter(|&guest| state.joined & bit(guest) != 0);
+        let guest = guest.filter(|_| !planted::is(Bug::GuestMissesChanges));
         let copies = (0..self.image.copies()).filter(|&copy| (marks.behind & !state.joined) & bit(copy) == 0);
-        let mut sent = [At::NotSent; COPIES_MAX];
+        let copies = copies.chain(guest);
+        let mut sent = [At::NotSent; PLACES_MAX];
         for copy in copies.collect::<Vec<_>>() {
             let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { continue };
             self.send(cx, key, member, what, (offset_bytes, len));
@@ -197,7 +202,7 @@ impl Copies {
         place_at_member: (u16, u64),
         result: Result<(), Failure>,
     ) {
-        let Some((chunk, copy)) = self.chunk_at(place_at_member.0, place_at_member.1) else { return };
+        let Some((chunk, Some(copy))) = self.chunk_at(place_at_member.0, place_at_member.1) else { return };
         let Some(change) = self.changes.get_mut(place).filter(|c| c.key == key) else { return };
         change.copies[copy] = match result {
             Ok(()) => At::Done,
@@ -239,7 +244,7 @@ impl Copies {
             let failed = of(|at| matches!(at, At::Failed(_)));
             let is_awaited = |copy: usize| copies[copy] == At::Sent && (holders | decided) & bit(copy) != 0;
             let is_first = planted::is(Bug::AckAfterFirstCopy) && done != 0;
-            if (0..COPIES_MAX).any(is_awaited) && !is_first {
+            if (0..PLACES_MAX).any(is_awaited) && !is_first {
                 return;
             }
             if done == 0 {
@@ -336,7 +341,7 @@ impl Copies {
         let Some(change) = self.changes.try_remove(place) else { return };
         self.untold.remove(&change.serial);
         // Pieces at copies behind may be left: they have no bytes any more.
-        cx.has_dead_pieces |= change.copies.contains(&At::Sent);
+        cx.has_dead_pieces |= change.copies.contains(&At::Sent) || change.has_left;
         self.remove_inner(cx, change.key);
         if let Some(state) = self.chunks.get_mut(&change.chunk) {
             state.changes.retain(|&other| other != place);

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use super::log::Waiter;
-use super::{Copies, Cx};
-use crate::copies::COPIES_MAX;
+use super::{Copies, Cx, PLACES_MAX};
 use crate::gateway::state::RequestKey;
 use crate::units::Time;
 
@@ -31,7 +30,7 @@ pub struct Chunk {
     /// Its marks are durable from this number on.
     pub marks_seq: u64,
     /// By copy: a flush after this serial of its queue makes everything permanent there.
-    pub sync_after: [u64; COPIES_MAX],
+    pub sync_after: [u64; PLACES_MAX],
     /// When a change was last sent.
     pub used: Time,
     /// Copies behind that get changes.

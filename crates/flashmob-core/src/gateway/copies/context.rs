@@ -1,6 +1,7 @@
 //! What a volume's copies see of the gateway during one event.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::lane::Lane;
@@ -68,6 +69,18 @@ impl Cx<'_> {
 
     fn sent_to<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b SentBatch> + 'b {
         self.links.of(node).iter().flat_map(|link| &link.sent)
+    }
+
+    /// Whether something is queued or out for a range of a member's extent.
+    pub(super) fn is_addressed(&self, member: u16, range: Range<u64>) -> bool {
+        let number = self.node(member);
+        let Some(node) = self.nodes.get(number) else { return false };
+        let overlaps = |piece: &Piece| {
+            let end = piece.offset_bytes + u64::from(piece.len_bytes);
+            piece.op != Op::Flush && piece.offset_bytes < range.end && range.start < end
+        };
+        self.queues[number].waiting().any(overlaps)
+            || self.sent_to(node).flat_map(|batch| &batch.pieces).any(|piece| !piece.answered && overlaps(piece))
     }
 
     /// When a member's store last made progress with a flush.

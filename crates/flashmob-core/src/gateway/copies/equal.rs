@@ -10,9 +10,10 @@ use super::change::At;
 use super::jobs::{Goal, Step};
 use super::log::Waiter;
 use super::mend::PAUSE;
-use super::{Copies, Cx, bit, each};
-use crate::copies::{COPIES_MAX, Marks};
+use super::{Copies, Cx, PLACES_MAX, bit, each};
+use crate::copies::Marks;
 use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
 
 impl Copies {
     /// All ranges are equal.
@@ -34,7 +35,7 @@ impl Copies {
                 }
                 return self.log.wait(seq, Waiter::Job(chunk));
             }
-            Goal::Resync => {}
+            Goal::Resync | Goal::Move => {}
         }
         let state = self.chunks.entry(chunk).or_default();
         if state.voided & targets != 0 || state.joined & targets != targets {
@@ -43,6 +44,9 @@ impl Copies {
         // From now on changes wait for them.
         state.decided |= targets;
         self.set_step(chunk, Step::Flush);
+        if goal == Goal::Move && planted::is(Bug::MovedUnflushed) {
+            return self.end_move(cx, chunk);
+        }
         for copy in each(targets) {
             self.ask(cx, chunk, copy, (Op::Flush, OpFlags::NONE), (0, 0), Vec::new());
         }
@@ -63,8 +67,8 @@ impl Copies {
     }
 
     /// The last serial of the queue of each copy's node.
-    fn serials(&self, cx: &Cx<'_>, chunk: u32) -> [u64; COPIES_MAX] {
-        let mut serials = [0; COPIES_MAX];
+    fn serials(&self, cx: &Cx<'_>, chunk: u32) -> [u64; PLACES_MAX] {
+        let mut serials = [0; PLACES_MAX];
         for (copy, place) in self.image.places(chunk).iter().enumerate() {
             serials[copy] = cx.queues[cx.node(place.member)].last_serial();
         }
@@ -73,11 +77,14 @@ impl Copies {
 
     /// The targets have what the source has, permanently: they are current.
     pub(super) fn clear_behind(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        let Some(job) = self.jobs.get(&chunk) else { return };
         let targets = job.targets;
         let state = self.chunks.entry(chunk).or_default();
         if state.voided & targets != 0 || state.decided & targets != targets {
             return self.give_up(cx, chunk);
+        }
+        if job.goal == Goal::Move {
+            return self.end_move(cx, chunk);
         }
         let Some(job) = self.jobs.remove(&chunk) else { return };
         self.counters.resynced += 1;
@@ -124,7 +131,10 @@ impl Copies {
             return self.compare_soon(cx, chunk);
         }
         self.give_up(cx, chunk);
-        if goal == Goal::Resync {
+        if goal == Goal::Move {
+            self.move_failed(chunk, copy, failure);
+        }
+        if goal.is_copying() {
             self.stuck_for(cx, chunk, PAUSE);
         }
         self.look_at(cx.now + PAUSE);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::read::Verdict;
 use super::{Copies, CopiesStatus, Cx, Inner, MemberStatus};
-use crate::copies::Sign;
+use crate::copies::{Place, Sign};
 use crate::gateway::alive::PROBE_PATIENCE;
 use crate::gateway::measure;
 use crate::gateway::state::queue::Piece;
@@ -216,6 +216,11 @@ impl Gateway {
                 Inner::Job { chunk, serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);
                     copies.job_answered(cx, (chunk, serial, copy), key, result.map(|()| data));
+                }
+                Inner::Clear { member, slot } => copies.cleared(cx, Place { member, slot }, result),
+                Inner::Orphans { member } => {
+                    let data = std::mem::take(&mut request.buffer);
+                    copies.orphans_found(cx, member, result.map(|()| data));
                 }
                 Inner::Scrub { serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);

@@ -126,7 +126,7 @@ impl Copies {
 
     /// Asks another copy for what a member is late with: it `waited` so long for it. False if that may be tried again later.
     fn ask_another(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece, waited: Duration) -> bool {
-        let Some((chunk, copy)) = self.chunk_at(member, piece.offset_bytes) else { return true };
+        let Some((chunk, Some(copy))) = self.chunk_at(member, piece.offset_bytes) else { return true };
         let is_small = piece.len_bytes <= BYTES_MAX;
         let Some(read) = self.read(cx, piece.request) else { return true };
         if !is_small || read.hedged.contains(&piece.buffer_at) || self.is_on_hold(chunk) {

@@ -9,8 +9,7 @@
 use super::pieces::Pieces;
 use super::ranges::{DataRanges, range_bytes};
 use super::repair::Run;
-use super::{Copies, Cx, Inner, bit, each, mask};
-use crate::copies::COPIES_MAX;
+use super::{Copies, Cx, Inner, PLACES_MAX, bit, each, mask};
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
@@ -21,6 +20,8 @@ use crate::wire::map::MAP_BYTES;
 pub enum Goal {
     Compare,
     Resync,
+    /// A copy is made on another member.
+    Move,
     /// Blocks that do not match their checksums are written again.
     Mend,
     /// A scrub has found that copies differ: it is looked again.
@@ -28,6 +29,11 @@ pub enum Goal {
 }
 
 impl Goal {
+    /// Whether a copy is made from another, which is believed. Nobody waits for that.
+    pub fn is_copying(self) -> bool {
+        matches!(self, Goal::Resync | Goal::Move)
+    }
+
     /// Whether it is for what the flash has. The others are for what readers get.
     pub fn is_of_flash(self) -> bool {
         matches!(self, Goal::Mend | Goal::Scrub)
@@ -44,7 +50,7 @@ pub enum Step {
     Next,
     /// Changes under way in what is locked have to end.
     Lock,
-    Digest([Option<Vec<u8>>; COPIES_MAX]),
+    Digest([Option<Vec<u8>>; PLACES_MAX]),
     Fetch,
     Repair,
     /// The targets make what they got permanent.
@@ -68,7 +74,7 @@ pub struct Job {
     /// Requests of it that are not answered: by copy.
     pub open: Vec<(usize, RequestKey)>,
     pub since: Time,
-    /// Of a resync: how it takes its time.
+    /// Of one that copies: how it takes its time.
     pub pieces: Pieces,
 }
 
@@ -101,10 +107,10 @@ impl Copies {
         let serial = self.next_serial;
         let step = self.first_step(chunk, goal, targets);
         let state = self.chunks.entry(chunk).or_default();
-        if goal == Goal::Resync {
-            self.pace.works(cx.now);
+        if goal.is_copying() {
             state.joined |= targets;
             state.voided &= !targets;
+            self.pace_of(goal).works(cx.now);
         }
         let job = Job {
             serial,
@@ -173,16 +179,18 @@ impl Copies {
                         _ => (next.unwrap_or(job.range.1), end),
                     };
                     let mut range_bytes = range_bytes(chunk_bytes);
-                    if job.goal == Goal::Resync {
+                    if job.goal.is_copying() {
                         range_bytes = range_bytes.min(job.pieces.hashed_bytes(cx));
                     }
-                    let is_last_skipped =
-                        planted::is(Bug::BehindClearedUnproven) && from > 0 && from + range_bytes >= end;
+                    let is_last_skipped = (planted::is(Bug::BehindClearedUnproven)
+                        || (job.goal == Goal::Move && planted::is(Bug::MovedUnproven)))
+                        && from > 0
+                        && from + range_bytes >= end;
                     if from >= end || is_last_skipped {
                         return self.finish_job(cx, chunk);
                     }
                     let range = (from, end.min(from + range_bytes));
-                    if job.goal == Goal::Resync && !self.may_hash(cx, chunk, range.1 - range.0) {
+                    if job.goal.is_copying() && !self.may_hash(cx, chunk, range.1 - range.0) {
                         return;
                     }
                     let Some(job) = self.jobs.get_mut(&chunk) else { return };
@@ -271,8 +279,9 @@ impl Copies {
         job.open.retain(|&(_, other)| other != key);
         job.since = cx.now;
         cx.lane.works(cx.now);
-        if job.goal == Goal::Resync {
-            self.pace.works(cx.now);
+        let goal = job.goal;
+        if goal.is_copying() {
+            self.pace_of(goal).works(cx.now);
         }
         if self.void_jobs.contains(&chunk) {
             return;
@@ -281,6 +290,7 @@ impl Copies {
             Ok(data) => data,
             Err(failure) => return self.job_failed(cx, chunk, copy, failure),
         };
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
         match &mut job.step {
             Step::Holes(data_ranges) => {
                 if copy == job.source || !planted::is(Bug::SourceHolesBelieved) {
@@ -329,9 +339,10 @@ impl Copies {
             self.remove_inner(cx, key);
             cx.has_dead_pieces = true;
         }
-        if job.goal == Goal::Resync {
+        if job.goal.is_copying() {
             self.leave(chunk, job.targets);
         }
+        self.drop_guest(chunk);
         self.counters.jobs_given_up += 1;
         self.unlock(cx, chunk);
         self.review_chunk(cx, chunk);

@@ -23,6 +23,8 @@ pub enum Waiter {
     Flushes,
     /// The job on a chunk ends.
     Job(u32),
+    /// Slots that copies have left may be free.
+    Freed,
 }
 
 /// A batch to append.

@@ -159,6 +159,17 @@ impl Copies {
         self.look_at(cx.now);
     }
 
+    /// A copy of a chunk lies elsewhere now, and was proven there.
+    pub(super) fn forget_rot_of(&mut self, chunk: u32, copy: usize) {
+        if let Some(rot) = self.rot.get_mut(&chunk) {
+            rot.take_missed();
+            rot.keep_of(!bit(copy));
+            if rot.ranges.is_empty() {
+                self.forget_rot(chunk);
+            }
+        }
+    }
+
     /// A chunk's corrupt blocks are left until they are found again.
     pub(super) fn forget_rot(&mut self, chunk: u32) {
         self.rot.remove(&chunk);

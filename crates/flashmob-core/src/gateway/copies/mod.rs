@@ -11,6 +11,7 @@
 //!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
 //!  idle    ─▶ all current copies synced ─▶ `open` cleared, early if many are open                               (settle.rs)
 //!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (jobs.rs)
+//!  to move ─▶ a copy on another member, made as one that is behind ─▶ takes its place                               (moves)
 //!  now and then ─▶ all copies are hashed from the flash ─▶ what does not match or differs is looked at again        (scrub.rs)
 //! ```
 //!
@@ -32,6 +33,7 @@ mod log;
 mod members;
 mod mend;
 mod mirrors;
+mod moves;
 mod own;
 mod pace;
 mod pause;
@@ -54,7 +56,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::state::RequestKey;
-use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
+use crate::copies::{COPIES_MAX, MapImage, Marks, Place, Record, is_unknown_extent};
 use crate::op::Failure;
 use crate::planted::{self, Bug};
 use crate::units::{Time, bring_forward};
@@ -72,6 +74,8 @@ use log::{Log, Waiter};
 use members::Member;
 use mend::Rot;
 use mirrors::Mirrors;
+use moves::Moves;
+pub use moves::{MoveError, MovesStatus, Outlook};
 use own::Inner;
 use pace::Pace;
 pub use pause::PauseError;
@@ -83,6 +87,9 @@ pub use scrub::{
 };
 use search::Order;
 pub use status::{CopiesCounters, CopiesStatus, MemberStatus};
+
+/// Most copies of a chunk, with the one that is made on another member.
+const PLACES_MAX: usize = COPIES_MAX + 1;
 
 /// How long a copy may leave a change unanswered that others have done, before it is declared behind.
 pub const EVICT_AFTER: Duration = Duration::from_secs(3);
@@ -146,7 +153,8 @@ pub struct Copies {
     bulk_seq: u64,
     members: Vec<Member>,
     paused: Paused,
-    /// By member and slot: the chunk there.
+    moves: Moves,
+    /// By member and slot: the chunk there, or the one that nothing may follow yet; `u32::MAX` if it is free.
     slots: Vec<Vec<u32>>,
     /// Chunks in use; the others are settled, or open and untouched since the gateway's start.
     chunks: BTreeMap<u32, Chunk>,
@@ -260,6 +268,7 @@ impl Copies {
             mirrors: Mirrors::new(&image),
             bulk_seq: 0,
             paused: Paused::default(),
+            moves: Moves::new(image.members().len()),
             members: (0..).zip(image.members()).map(|(n, known)| Member::new(known, image.is_linear_at(n))).collect(),
             slots,
             chunks: BTreeMap::new(),
@@ -355,13 +364,22 @@ impl Copies {
         all as u8 & !self.image.marks(chunk).behind
     }
 
-    fn member_of(&self, chunk: u32, copy: usize) -> u16 {
-        self.image.places(chunk).get(copy).map_or(u16::MAX, |place| place.member)
+    /// Where a copy of a chunk lies, or the one that is made on another member.
+    fn place_of(&self, chunk: u32, copy: usize) -> Option<Place> {
+        match self.image.places(chunk).get(copy) {
+            None if copy == self.guest_copy() => self.guest(chunk),
+            place => place.copied(),
+        }
     }
 
-    /// The copy of a chunk that a member has.
+    fn member_of(&self, chunk: u32, copy: usize) -> u16 {
+        self.place_of(chunk, copy).map_or(u16::MAX, |place| place.member)
+    }
+
+    /// The copy of a chunk that a member has, or is getting.
     fn copy_on(&self, chunk: u32, member: u16) -> Option<usize> {
-        self.image.places(chunk).iter().position(|place| place.member == member)
+        let copy = self.image.places(chunk).iter().position(|place| place.member == member);
+        copy.or_else(|| self.guest(chunk).filter(|guest| guest.member == member).map(|_| self.guest_copy()))
     }
 
     /// Those of some copies that reads and jobs may use now.
@@ -379,16 +397,18 @@ impl Copies {
         each(copies).map(|copy| self.member_of(chunk, copy)).collect()
     }
 
-    /// The chunk and the copy at a place of a member.
-    fn chunk_at(&self, member: u16, offset_bytes: u64) -> Option<(u32, usize)> {
-        let slot = (offset_bytes / self.image.chunk_bytes()) as usize;
-        let chunk = *self.slots.get(usize::from(member))?.get(slot).filter(|chunk| **chunk != u32::MAX)?;
-        Some((chunk, self.copy_on(chunk, member)?))
+    /// The chunk at a place of a member, and the copy. There is none where the chunk was, or was to be.
+    fn chunk_at(&self, member: u16, offset_bytes: u64) -> Option<(u32, Option<usize>)> {
+        // Below 2^32 slots.
+        let slot = (offset_bytes / self.image.chunk_bytes()) as u32;
+        let chunk = *self.slots.get(usize::from(member))?.get(slot as usize).filter(|chunk| **chunk != u32::MAX)?;
+        let is_there = |copy: &usize| self.place_of(chunk, *copy) == Some(Place { member, slot });
+        Some((chunk, self.copy_on(chunk, member).filter(is_there)))
     }
 
     /// Where a byte of a chunk lies on one of its copies: the member, and the offset in its extent.
     fn locate(&self, chunk: u32, copy: usize, at: u32) -> Option<(u16, u64)> {
-        let place = self.image.places(chunk).get(copy)?;
+        let place = self.place_of(chunk, copy)?;
         Some((place.member, u64::from(place.slot) * self.image.chunk_bytes() + u64::from(at)))
     }
 
@@ -418,6 +438,8 @@ impl Copies {
                 let is_torn = marks.is_torn && !now.is_torn;
                 is_torn || (marks.behind & !now.behind) | (marks.doubtful & !now.doubtful) != 0
             }
+            // Without it, the old place would be believed, which others may use by then.
+            Record::Moved { .. } => true,
             Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
             // Without it, a device would seem to have restarted that has not: with one that has, all copies would seem to have lost power.
             Record::Boot { .. } => true,
@@ -497,6 +519,7 @@ impl Copies {
             Waiter::Member(member) => self.usable(cx, member),
             Waiter::Flushes => self.review_flushes(cx),
             Waiter::Job(chunk) => self.job_durable(cx, chunk),
+            Waiter::Freed => self.look_at_freed(cx),
         }
     }
 

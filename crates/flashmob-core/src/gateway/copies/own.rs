@@ -24,6 +24,10 @@ pub enum Inner {
     Hedge(Hedge),
     /// A piece of the job on a chunk.
     Job { chunk: u32, serial: u64, copy: usize },
+    /// A slot that is free gets zeros.
+    Clear { member: u16, slot: u32 },
+    /// Free slots are looked through.
+    Orphans { member: u16 },
     /// A copy of a range that is scrubbed.
     Scrub { serial: u64, copy: usize },
 }

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::jobs::{Goal, Job, Step};
+use super::pace::Pace;
 use super::ranges::RANGE_BYTES_MAX;
 use super::repair::Run;
 use super::{Copies, Cx};
@@ -91,11 +92,17 @@ impl Copies {
             Ok(()) => {
                 pieces.piece = Some((cost_bytes, cx.now));
                 pieces.cost_bytes += u64::from(cost_bytes);
-                self.pace.spent(cx.now, cost_bytes.into());
+                let goal = job.goal;
+                self.pace_of(goal).spent(cx.now, cost_bytes.into());
             }
             Err(at) => bring_forward(&mut self.lane_due, at),
         }
         answer.is_ok()
+    }
+
+    /// How fast such work goes.
+    pub(super) fn pace_of(&mut self, goal: Goal) -> &mut Pace {
+        if goal == Goal::Move { &mut self.moves.pace } else { &mut self.pace }
     }
 
     /// The piece of a job is done. Others may go on.
@@ -110,7 +117,7 @@ impl Copies {
     /// Lets the jobs go on that wait for the lane.
     pub(super) fn go_on(&mut self, cx: &mut Cx<'_>) {
         self.lane_due = None;
-        let is_next = |job: &Job| job.goal == Goal::Resync && matches!(job.step, Step::Next);
+        let is_next = |job: &Job| job.goal.is_copying() && matches!(job.step, Step::Next);
         for chunk in self.jobs.iter().filter(|(_, job)| is_next(job)).map(|(&chunk, _)| chunk).collect::<Vec<_>>() {
             self.advance(cx, chunk);
         }
@@ -124,7 +131,7 @@ impl Copies {
     /// Lets changes go on that a resync keeps waiting for long.
     pub(super) fn give_way(&mut self, cx: &mut Cx<'_>) {
         let is_late = |job: &Job| {
-            let patience = job.pieces.patience().filter(|_| job.goal == Goal::Resync);
+            let patience = job.pieces.patience().filter(|_| job.goal.is_copying());
             patience.is_some_and(|patience| cx.now - job.pieces.locked >= patience)
         };
         let is_in_the_way = |chunk: u32| {

@@ -227,6 +227,13 @@ impl Copies {
     pub(super) fn read_failed(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece, failure: Failure) -> bool {
         self.note_failed(cx);
         let Some((chunk, copy)) = self.chunk_at(member, piece.offset_bytes) else { return false };
+        let Some(copy) = copy else {
+            // The copy has moved meanwhile.
+            self.counters.rereads += 1;
+            let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
+            self.route_read(cx, piece.request, (chunk, at, piece.len_bytes), piece.buffer_at, None);
+            return true;
+        };
         if failure == Failure::Corrupt {
             let (at, len) = ((piece.offset_bytes % self.image.chunk_bytes()) as u32, piece.len_bytes);
             self.found_corrupt(cx, chunk, copy, (at, len));
@@ -268,10 +275,10 @@ impl Copies {
                 let avoid = self.avoided(cx, piece.request, (chunk, at));
                 let is_any_usable = || self.usable_of(cx, chunk, self.current(chunk) & !avoid) != 0;
                 // A copy that was asked before may have failed, and this one may be the only one that can answer.
-                let asked = || self.asked(cx, piece.request, chunk) | bit(copy);
+                let asked = || self.asked(cx, piece.request, chunk) | copy.map_or(0, bit);
                 let chosen = || self.choose(cx, chunk, avoid, (None, 0));
                 let is_faster = || !can_answer || chosen().is_some_and(|to| asked() & bit(to) == 0);
-                (has_lost || (is_any_usable() && is_faster())).then_some((chunk, at))
+                (has_lost || copy.is_none() || (is_any_usable() && is_faster())).then_some((chunk, at))
             });
             match another {
                 Some((chunk, at)) => {

@@ -36,7 +36,7 @@ impl Copies {
         let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
         let (goal, preferred, all, from) = (job.goal, job.source, job.targets | bit(job.source), job.range.0);
         let is_torn = goal == Goal::Compare && self.image.marks(chunk).is_torn;
-        let believed = if goal == Goal::Resync { bit(preferred) } else { all };
+        let believed = if goal.is_copying() { bit(preferred) } else { all };
         let hash = |copy: usize, index: usize| {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
         };
@@ -64,7 +64,7 @@ impl Copies {
             let is_adopted = source.is_none() && is_torn;
             let Some(source) = source.or(is_adopted.then_some(preferred)) else {
                 has_unreadable = true;
-                if goal != Goal::Resync {
+                if !goal.is_copying() {
                     self.tell_unreadable(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
                 }
                 continue;
@@ -72,7 +72,7 @@ impl Copies {
             let expected = hash(source, index);
             let differs = |copy: &usize| *copy != source && !are_equal(hash(*copy, index), expected);
             let targets = mask(each(all).filter(differs));
-            if goal != Goal::Resync {
+            if !goal.is_copying() {
                 let is_whole = goal == Goal::Compare || all == self.current(chunk);
                 self.scrub.bad.clear(chunk, number..number + 1, |flaw| is_whole || flaw == Flaw::Unreadable);
             }
@@ -94,7 +94,7 @@ impl Copies {
                 None => runs.push(Run { at, len, source, targets, is_adopted }),
             }
         }
-        if has_unreadable && goal == Goal::Resync {
+        if has_unreadable && goal.is_copying() {
             return self.source_is_corrupt(cx, chunk);
         }
         if has_unreadable {
@@ -110,7 +110,7 @@ impl Copies {
     /// Copies the next run; without one, the range is equal. That of a resync waits for its turn, without a lock: what was equal stays so.
     pub(super) fn next_run(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
-        if !job.runs.is_empty() && job.goal != Goal::Resync {
+        if !job.runs.is_empty() && !job.goal.is_copying() {
             return self.fetch(cx, chunk);
         }
         job.step = Step::Next;
@@ -126,7 +126,7 @@ impl Copies {
         let flags = if is_adopted { OpFlags::UNVERIFIED } else { OpFlags::NONE };
         let goal = job.goal;
         self.ask(cx, chunk, source, (Op::Read, flags), (at, len), vec![0; len as usize]);
-        if goal == Goal::Resync && planted::is(Bug::RunFreeTooEarly) {
+        if goal.is_copying() && planted::is(Bug::RunFreeTooEarly) {
             self.unlock(cx, chunk);
         }
     }
@@ -146,7 +146,7 @@ impl Copies {
         for copy in each(targets) {
             self.ask(cx, chunk, copy, (Op::Write, OpFlags::NONE), (at, len), data.clone());
         }
-        if goal == Goal::Resync {
+        if goal.is_copying() {
             // Changes that come now are behind it in the targets' queues.
             self.unlock(cx, chunk);
         }

@@ -82,23 +82,23 @@ impl Copies {
         if targets == 0 {
             return;
         }
-        let has_room = |copy: &usize| self.resyncs_from(self.member_of(chunk, *copy)) < FROM_ONE_MAX;
+        let has_room = |copy: &usize| self.has_room_from(self.member_of(chunk, *copy));
         let sources = mask(each(self.usable_of(cx, chunk, self.current(chunk))).filter(has_room));
         let corrupt = self.corrupt_of(chunk);
         let Some(source) = each(sources & !corrupt).next().or(each(sources).next()) else { return };
         self.begin_job(cx, chunk, Goal::Resync, source, targets);
     }
 
-    /// How many resyncs read from a member.
-    fn resyncs_from(&self, member: u16) -> usize {
+    /// Whether one more copy may be made from a member.
+    pub(super) fn has_room_from(&self, member: u16) -> bool {
         let is_from = |(chunk, job): &(&u32, &Job)| self.member_of(**chunk, job.source) == member;
-        self.jobs.iter().filter(|(_, job)| job.goal == Goal::Resync).filter(is_from).count()
+        self.jobs.iter().filter(|(_, job)| job.goal.is_copying()).filter(is_from).count() < FROM_ONE_MAX
     }
 
-    /// The members that one more resync may write to.
-    fn targets_with_room(&self, cx: &Cx<'_>) -> Vec<u16> {
+    /// The members on which one more copy may be made.
+    pub(super) fn targets_with_room(&self, cx: &Cx<'_>) -> Vec<u16> {
         let mut count = vec![0; self.members.len()];
-        for (&chunk, job) in self.jobs.iter().filter(|(_, job)| job.goal == Goal::Resync) {
+        for (&chunk, job) in self.jobs.iter().filter(|(_, job)| job.goal.is_copying()) {
             self.members_of(chunk, job.targets).into_iter().for_each(|member| count[usize::from(member)] += 1);
         }
         let may_take = |&member: &u16| {
@@ -119,6 +119,12 @@ impl Copies {
             self.next_compare = chunk + 1;
         }
         self.search_rot(cx);
+        self.search_behind(cx);
+        self.search_moves(cx);
+    }
+
+    /// Begins to make copies current that are behind.
+    fn search_behind(&mut self, cx: &mut Cx<'_>) {
         if self.image.counts().behind == 0 {
             return;
         }

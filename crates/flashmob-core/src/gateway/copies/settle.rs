@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::jobs::{Goal, Job};
+use super::jobs::Job;
 use super::log::Waiter;
 use super::mend::PAUSE;
 use super::{Copies, Cx, Inner, bit, each};
@@ -159,7 +159,7 @@ impl Copies {
             cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
         }
         let is_target = |(&chunk, job): (&u32, &Job)| {
-            let copy = self.copy_on(chunk, member).filter(|_| job.goal == Goal::Resync);
+            let copy = self.copy_on(chunk, member).filter(|_| job.goal.is_copying());
             copy.is_some_and(|copy| job.targets & bit(copy) != 0).then_some(chunk)
         };
         for chunk in self.jobs.iter().filter_map(is_target).collect::<Vec<_>>() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Copies, bit};
+use super::{Copies, MovesStatus, bit};
 use crate::counters::counters;
 use crate::units::Time;
 
@@ -32,6 +32,9 @@ counters! {
         settled_early: "Chunks that were settled before their time, because many were open",
         reboots: "Restarts of nodes' devices that were noticed",
         failed_copies: "Changes, flushes and comparisons that one copy failed",
+        moved: "Copies that were moved to another node",
+        orphans: "Places without a copy that held data, found after a start",
+        freed: "Places of copies that moved, whose bytes were given back to the flash",
         jobs_given_up: "Comparisons and resyncs that were broken off",
         held_answers: "Reads whose answer waited for changes of the same bytes",
         rereads: "Reads that were repeated on another copy or after a comparison",
@@ -66,8 +69,10 @@ pub struct CopiesStatus {
     pub in_doubt: u32,
     /// The copies that the worst chunk has left.
     pub fewest_current: usize,
-    /// Chunks that are being compared or made current.
+    /// Chunks that are being compared, made current or moved.
     pub jobs: usize,
+    /// What moves.
+    pub moves: MovesStatus,
     /// Why no decisions can be recorded, while that is so.
     pub map_trouble: Option<String>,
     /// Why this gateway is no longer in charge.
@@ -99,6 +104,12 @@ pub struct MemberStatus {
     pub only: u32,
     /// For how long it has been out: it left I/O unanswered, or is paused.
     pub out_for: Option<Duration>,
+    /// Chunks that it has room for.
+    pub slots: u32,
+    /// Its copies are to be moved to others.
+    pub is_leaving: bool,
+    /// That is done, durably.
+    pub is_drained: bool,
     /// It is not used, as somebody wants it.
     pub is_paused: bool,
     /// The extent that its node serves now instead, which is refused.
@@ -119,6 +130,10 @@ impl Copies {
                 doubtful: 0,
                 only: 0,
                 out_for: state.out_since.map(|since| now - since),
+                // At most MEMBERS_MAX.
+                slots: self.image.slots(number as u16),
+                is_leaving: self.image.is_leaving(number as u16),
+                is_drained: self.image.is_leaving(number as u16) && self.is_empty(number as u16),
                 is_paused: state.is_paused,
                 offered,
             })
@@ -152,6 +167,7 @@ impl Copies {
             in_doubt: self.doubt.len() as u32,
             fewest_current: counts.fewest_current,
             jobs: self.jobs.len(),
+            moves: self.moves_status(now),
             map_trouble: self.log.trouble().map(|failure| failure.to_string()),
             deposed: self.deposed.clone(),
             decisions: self.log.progress(),

@@ -44,11 +44,17 @@ impl Copies {
         self.drop_abandoned(cx);
         self.give_way(cx);
         self.serve_waiting(cx);
+        self.look_at_freed(cx);
         self.search_work(cx);
+        self.search_orphans(cx);
         let settles = self.settle(cx);
         let soon = self.is_waiting().then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
-        let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0 || !self.rot.is_empty();
+        let has_work = !self.doubt.is_empty()
+            || self.image.counts().behind > 0
+            || !self.rot.is_empty()
+            || self.is_moving()
+            || self.has_orphans(cx);
         let later = (has_work || self.is_any_paused()).then_some(cx.now + Duration::from_secs(1));
         // While members have never been there, so that a loop that stands still is noticed: it must not count as their silence.
         let are_away = self.members.iter().any(|member| member.usable_from.is_none());
@@ -66,6 +72,7 @@ impl Copies {
             || self.log.is_busy()
             || self.chunks.values().any(|c| c.is_waited_for() || !c.changes.is_empty())
             || self.inner.len() > 1
+            || self.has_freed()
     }
 
     /// Looks whether all members are silent. Then it may be the network, and the time is nobody's fault: the first that is heard again must not

@@ -131,8 +131,12 @@ impl NodeQueue {
 
     /// The requests of these pieces.
     pub fn waiting_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
-        let reads = self.reads.iter();
-        reads.chain(&self.ordered).chain(&self.held).chain(&self.held_flushes).map(|piece| piece.request)
+        self.waiting().map(|piece| piece.request)
+    }
+
+    /// All of them.
+    pub fn waiting(&self) -> impl Iterator<Item = &Piece> + '_ {
+        self.reads.iter().chain(&self.ordered).chain(&self.held).chain(&self.held_flushes)
     }
 
     /// The requests of held pieces.

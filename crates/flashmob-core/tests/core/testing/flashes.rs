@@ -31,6 +31,8 @@ pub struct Flash {
     pub fails: Option<Failure>,
     /// It answers nothing.
     pub is_silent: bool,
+    /// Its maps tell where it has zeros.
+    pub tells_holes: bool,
     /// What it was sent.
     pub seen: Vec<WirePiece>,
 }
@@ -65,7 +67,13 @@ impl Flash {
                 let corrupt = self.corrupt.range(blocks.clone());
                 corrupt.for_each(|block| put_corrupt(&mut data, (block - blocks.start) as usize));
             }
-            Op::Map => drop(MapWriter::new(&mut data).push(piece.len_bytes, false)),
+            Op::Map => {
+                let mut map = MapWriter::new(&mut data);
+                for at in range.step_by(BLOCK as usize) {
+                    let is_hole = self.tells_holes && self.bytes[at..at + BLOCK as usize].iter().all(|&byte| byte == 0);
+                    map.push(BLOCK as u32, is_hole);
+                }
+            }
             Op::Flush => {}
             Op::Trim => return Err(Failure::NotSupported),
         }
@@ -100,7 +108,7 @@ impl FlashBed {
             domain: format!("node{n}"),
         };
         let map = MapImage::new([9; 16], FlashBed::CHUNK_BYTES, copies, (0..nodes).map(member).collect()).unwrap();
-        let mut spec = CopiesSpec::new(map.clone());
+        let mut spec = CopiesSpec::new(map);
         set(&mut spec);
         let config = gateway_config(VolumeSpec {
             layout: LayoutKind::Mapped { chunk_bytes: FlashBed::CHUNK_BYTES },
@@ -116,11 +124,12 @@ impl FlashBed {
             corrupt: BTreeSet::new(),
             fails: None,
             is_silent: false,
+            tells_holes: false,
             seen: Vec::new(),
         };
         let mut bed = FlashBed { bed, client, nodes: vec![flash; nodes] };
         (0..nodes).for_each(|n| bed.link(n));
-        for chunk in 0..map.chunks() {
+        for chunk in 0..bed.bed.gateway.map(0).expect("a map").chunks() {
             for block in 0..16 {
                 let number = u64::from(chunk) * 16 + block;
                 let content: Vec<u8> = (0..BLOCK).map(|at| (number * 7 + at / 8 + 1) as u8).collect();
@@ -210,8 +219,13 @@ impl FlashBed {
             return false;
         }
         let out = self.bed.gateway.link_out(LinkId(n)).take_all();
+        self.answer_bytes(n, &out)
+    }
+
+    /// The same for what it was sent earlier.
+    pub fn answer_bytes(&mut self, n: usize, out: &[u8]) -> bool {
         let mut bytes = Vec::new();
-        for frame in frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::Batch) {
+        for frame in frames(out).into_iter().filter(|frame| frame.kind == FrameKind::Batch) {
             let mut pieces = Vec::new();
             let seq = decode_batch(&frame.meta, frame.payload.len(), &mut pieces).expect("a batch");
             let mut replies = RepliesEncoder::default();

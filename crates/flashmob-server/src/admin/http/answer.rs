@@ -152,6 +152,7 @@ async fn answer_to(
     match path {
         "/volumes/replace" => return replace(asker, request).await,
         "/volumes/scrub" => return change(asker, request, VolumeQuestion::Scrub).await,
+        "/volumes/move" => return change(asker, request, VolumeQuestion::Move).await,
         "/volumes/pause" => return change(asker, request, VolumeQuestion::Pause).await,
         "/volumes/measure" => return change(asker, request, VolumeQuestion::Measure).await,
         _ => {}

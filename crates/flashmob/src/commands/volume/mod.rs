@@ -1,8 +1,9 @@
-//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, pausing and measuring nodes, scrubs, recovering a lost map,
-//! and converting linear volumes.
+//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, draining, pausing and measuring nodes, moving copies,
+//! scrubs, recovering a lost map, and converting linear volumes.
 
 mod convert;
 mod measure;
+mod moves;
 mod pause;
 mod recover;
 mod replace;
@@ -23,7 +24,7 @@ use crate::commands::tell::Form;
 use flashmob_server::net::fetch::{Target, fetch_volumes};
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show a gateway's volumes by node; replace, pause and measure nodes, scrub copies, recover lost maps, and convert linear volumes.
+/// Show a gateway's volumes by node; replace, drain, pause and measure nodes, rebalance and scrub copies, recover lost maps, and convert linear volumes.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -34,6 +35,8 @@ pub struct VolumeArgs {
 enum Command {
     Show(show::ShowArgs),
     Replace(replace::ReplaceArgs),
+    Drain(moves::DrainArgs),
+    Rebalance(moves::RebalanceArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     Measure(measure::MeasureArgs),
@@ -47,6 +50,8 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
     match &args.command {
         Command::Show(args) => show::run(args),
         Command::Replace(args) => replace::run(args),
+        Command::Drain(args) => moves::drain(args),
+        Command::Rebalance(args) => moves::rebalance(args),
         Command::Pause(args) => pause::run(args),
         Command::Resume(args) => pause::resume(args),
         Command::Measure(args) => measure::run(args),

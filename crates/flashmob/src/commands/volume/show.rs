@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::Args;
 use flashmob_core::units::Bytes;
 use flashmob_server::status::volumes::{
-    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, VolumeDetails,
+    BadPlace, CopiesDetails, MemberDetails, MovesDetails, NodeDetails, PassDetails, VolumeDetails,
 };
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Side, Table};
@@ -18,8 +18,9 @@ use crate::commands::tell::Form;
 const WIDTH: usize = 120;
 /// More places that cannot be mended are counted.
 const BAD_LINES_MAX: usize = 20;
-const SIDES: [Side; 9] = [Right, Left, Left, Left, Right, Right, Right, Right, Right];
-const HEADINGS: [&str; 9] = ["node", "address", "state", "domain", "size", "copies", "behind", "doubtful", "only"];
+const SIDES: [Side; 10] = [Right, Left, Left, Left, Right, Right, Right, Right, Right, Right];
+const HEADINGS: [&str; 10] =
+    ["node", "address", "state", "domain", "size", "copies", "room", "behind", "doubtful", "only"];
 
 /// Show the volumes of a running gateway, and the copies that each node has.
 #[derive(Debug, Args)]
@@ -30,6 +31,7 @@ Examples:
 
 Columns:
   copies    copies of chunks on the node
+  room      chunks that the node could have a copy of besides
   behind    of these: lack something, and are made equal while the node is there
   doubtful  of these: the device restarted, and it is not known yet whether they lack something
   only      of these: the only current copy of their chunk; if it is lost, data is lost")]
@@ -90,6 +92,7 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
     let s = if wanted == 1 { "copy" } else { "copies" };
     lines.push(format!("{wanted} {s} of {chunks} chunks of {}", Bytes(chunk_bytes)));
     lines.extend(left(&copies.rebuild));
+    lines.extend(moves_line(&copies.moves));
     lines.push(scrub_line(&copies.scrub.compare));
     if copies.scrub.mending_chunks > 0 {
         lines.push(format!("{} chunks have blocks that are to be written again", copies.scrub.mending_chunks));
@@ -100,6 +103,25 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
         copies.deposed.iter().map(|why| format!("this gateway does not serve it any more: {}", printable(why)));
     lines.extend(trouble.chain(deposed));
     lines
+}
+
+/// What moves, if anything does or should.
+fn moves_line(moves: &MovesDetails) -> Option<String> {
+    let MovesDetails { is_balancing, left_copies, left_bytes, stranded_copies, .. } = *moves;
+    let why = if is_balancing { ", to fill nodes evenly" } else { "" };
+    if left_copies == 0 && stranded_copies == 0 {
+        return is_balancing.then(|| "nodes are to be filled evenly".to_string());
+    }
+    let speed = moves.bytes_per_second.map(|rate| format!(", {}/s", Bytes(rate as u64)));
+    let left = moves.eta_seconds.map(|eta| format!(", {} left", uptime(eta)));
+    let stranded = (stranded_copies > 0).then(|| format!("; {stranded_copies} have no room on other nodes"));
+    Some(format!(
+        "{left_copies} copies ({}) are to be moved{why}{}{}{}",
+        Bytes(left_bytes),
+        speed.unwrap_or_default(),
+        left.unwrap_or_default(),
+        stranded.unwrap_or_default()
+    ))
 }
 
 /// When all copies were compared, or how far that is.
@@ -154,10 +176,15 @@ pub(super) fn bad_lines(bad: &[BadPlace], unlisted_blocks: u64) -> Vec<String> {
 }
 
 fn row(node: &NodeDetails, has_copies: bool) -> Row {
-    let is_paused = node.member.as_ref().is_some_and(|member| member.is_paused);
-    let state = if is_paused { "paused" } else { &*node.state };
+    let is = |what: fn(&MemberDetails) -> bool| node.member.as_ref().is_some_and(what);
+    let state = match &*node.state {
+        _ if is(|member| member.is_paused) => "paused",
+        _ if is(|member| member.is_drained) => "drained",
+        "ready" if is(|member| member.is_leaving) => "leaving",
+        state => state,
+    };
     let colour = match state {
-        "ready" => Colour::Good,
+        "ready" | "drained" => Colour::Good,
         "refused" => Colour::Bad,
         _ => Colour::Doubtful,
     };
@@ -172,6 +199,7 @@ fn row(node: &NodeDetails, has_copies: bool) -> Row {
                 member.map_or("-".to_string(), |member| shortened(&printable(&member.domain), 24)),
                 node.size_bytes.map_or("-".to_string(), |bytes| Bytes(bytes).to_string()),
                 count(|member| member.copies),
+                count(|member| member.slots.saturating_sub(member.copies)),
                 count(|member| member.behind),
                 count(|member| member.doubtful),
                 count(|member| member.only),
@@ -191,6 +219,12 @@ fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
         notes.push(format!("node {number}: its copies are being verified, {done} of {total}{waits}"));
     }
     let member = node.member.as_ref();
+    if let Some(member) = member.filter(|member| member.is_leaving) {
+        notes.push(match member.is_drained {
+            true => format!("node {number} has no copies any more: it can be switched off"),
+            false => format!("node {number} is being drained: {} copies are left", member.copies),
+        });
+    }
     if member.is_some_and(|member| member.is_paused) {
         notes.push(format!(
             "node {number} is paused: `flashmob volume resume ADDR:PORT {} {number}` uses it again",

@@ -1,7 +1,9 @@
 //! The page of a volume, and the choice of a node.
 
 use super::*;
-use flashmob_server::status::volumes::{BadPlace, CopiesDetails, MemberDetails, PassDetails, Rebuild, ScrubDetails};
+use flashmob_server::status::volumes::{
+    BadPlace, CopiesDetails, MemberDetails, MovesDetails, PassDetails, Rebuild, ScrubDetails,
+};
 
 fn details(number: usize) -> NodeDetails {
     let member = MemberDetails {
@@ -11,6 +13,9 @@ fn details(number: usize) -> NodeDetails {
         behind: 0,
         doubtful: 0,
         only: 0,
+        slots: 20,
+        is_leaving: false,
+        is_drained: false,
         is_paused: false,
         out_seconds: None,
         offered: None,
@@ -36,6 +41,7 @@ fn volume() -> VolumeDetails {
             chunks: 16,
             chunk_bytes: 4 << 20,
             rebuild: Rebuild::default(),
+            moves: MovesDetails::default(),
             map_trouble: None,
             deposed: None,
             scrub: ScrubDetails {
@@ -58,9 +64,9 @@ fn a_healthy_volume_is_a_table() {
 volume pool, 64 MiB, 2 nodes
 2 copies of 16 chunks of 4 MiB
 all copies were compared 3 d 0 h ago, and will be again in 27 d 0 h
-node  address            state  domain    size  copies  behind  doubtful  only
-   0  192.168.1.10:7411  ready  shelf   64 MiB      16       0         0     0
-   1  192.168.1.11:7411  ready  shelf   64 MiB      16       0         0     0
+node  address            state  domain    size  copies  room  behind  doubtful  only
+   0  192.168.1.10:7411  ready  shelf   64 MiB      16     4       0         0     0
+   1  192.168.1.11:7411  ready  shelf   64 MiB      16     4       0         0     0
 ";
     assert_eq!(show::page(&volume(), false), expected);
 }
@@ -78,6 +84,28 @@ fn what_is_to_be_done_is_said() {
     assert!(text.contains("flashmob volume replace ADDR:PORT pool 1"), "{text}");
     volume.copies.as_mut().unwrap().rebuild = Rebuild::of(6, 4 << 20, None);
     assert!(show::page(&volume, false).contains("24 MiB, waiting for their nodes"));
+}
+
+#[test]
+fn what_moves_is_said_and_what_is_empty() {
+    let mut volume = volume();
+    let moves = &mut volume.copies.as_mut().unwrap().moves;
+    (moves.left_copies, moves.left_bytes) = (12, 48 << 20);
+    (moves.bytes_per_second, moves.eta_seconds) = (Some(8e6), Some(6.3));
+    (moves.stranded_copies, moves.is_balancing) = (2, true);
+    volume.nodes[0].member.as_mut().unwrap().is_leaving = true;
+    let drained = volume.nodes[1].member.as_mut().unwrap();
+    (drained.is_leaving, drained.is_drained, drained.copies) = (true, true, 0);
+    let text = show::page(&volume, false);
+    for line in [
+        "12 copies (48 MiB) are to be moved, to fill nodes evenly, 7.63 MiB/s, 6 s left; 2 have no room on other nodes\n",
+        "   0  192.168.1.10:7411  leaving",
+        "   1  192.168.1.11:7411  drained",
+        "node 0 is being drained: 16 copies are left\n",
+        "node 1 has no copies any more: it can be switched off\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Bytes in slots that no chunk has: a gateway was killed, or a node was away, before they were given back.
+//!
+//! Nothing reads them, but they take room on a flash. After each start of the gateway the free slots of each member are looked through once, a
+//! map of holes at a time, beside all else. Where a slot still holds data once it was cleared, the member's store cannot give bytes back, as
+//! a block device without discards, and the rest is left as it is.
+
+use super::super::{Copies, Cx, Inner};
+use crate::copies::Place;
+use crate::gateway::state::RequestKey;
+use crate::op::{Failure, Op, OpFlags};
+use crate::units::GIB;
+use crate::wire::map::{MAP_BYTES, Map};
+
+/// Most bytes of a map.
+const LOOKED_AT_MAX: u64 = GIB;
+
+/// How far a member's free slots are looked through.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// The next slot.
+    at: u32,
+    /// The map that is being asked for: of how many slots from which on.
+    asked: Option<(RequestKey, u32, u32)>,
+    /// A slot that was cleared, and is to be looked at again.
+    cleared: Option<u32>,
+    /// It can give back bytes, or cannot.
+    gives_back: Option<bool>,
+    is_over: bool,
+}
+
+impl Search {
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
+impl Copies {
+    /// Whether a slot has no chunk, and is not in quarantine.
+    pub(super) fn is_free(&self, member: u16, slot: u32) -> bool {
+        let chunk = self.slots.get(usize::from(member)).and_then(|slots| slots.get(slot as usize));
+        chunk.is_none_or(|chunk| *chunk == u32::MAX) && !self.moves.freed.contains_key(&(member, slot))
+    }
+
+    /// Whether free slots are still to be looked through, of members that are there.
+    pub(in super::super) fn has_orphans(&self, cx: &Cx<'_>) -> bool {
+        let mut searches = (0u16..).zip(&self.moves.searches);
+        searches.any(|(member, search)| !search.is_over && self.is_usable(cx, member))
+    }
+
+    /// Looks for orphans on members where nothing else is under way.
+    pub(in super::super) fn search_orphans(&mut self, cx: &mut Cx<'_>) {
+        for member in 0..self.moves.searches.len() as u16 {
+            let search = &self.moves.searches[usize::from(member)];
+            let is_busy = || self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();
+            if search.is_over || search.asked.is_some() || is_busy() || !self.is_usable(cx, member) {
+                continue;
+            }
+            self.look_for_orphans(cx, member);
+        }
+    }
+
+    fn look_for_orphans(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let slots = self.image.slots(member);
+        let search = &self.moves.searches[usize::from(member)];
+        let from = search.cleared.or_else(|| (search.at..slots).find(|&slot| self.is_free(member, slot)));
+        let Some(from) = from else {
+            self.moves.searches[usize::from(member)].is_over = true;
+            return;
+        };
+        let most = if search.cleared.is_some() { 1 } else { (LOOKED_AT_MAX / self.image.chunk_bytes()).max(1) as u32 };
+        let free = (from..slots).take(most as usize).take_while(|&slot| self.is_free(member, slot)).count() as u32;
+        if free == 0 {
+            // A chunk lies there by now.
+            self.moves.searches[usize::from(member)].cleared = None;
+            return;
+        }
+        let what = (Op::Map, OpFlags::NONE);
+        let key = self.insert_inner(cx, Inner::Orphans { member }, what.0, what.1, vec![0; MAP_BYTES]);
+        let range = self.range_of(Place { member, slot: from });
+        // At most LOOKED_AT_MAX or one chunk.
+        self.send(cx, key, member, what, (range.start, (u64::from(free) * self.image.chunk_bytes()) as u32));
+        let search = &mut self.moves.searches[usize::from(member)];
+        (search.at, search.asked) = (from + free, Some((key, from, free)));
+    }
+
+    /// A member has told which of some free slots hold data.
+    pub(in super::super) fn orphans_found(&mut self, cx: &mut Cx<'_>, member: u16, result: Result<Vec<u8>, Failure>) {
+        let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
+        let Some((_, from, count)) = search.asked.take() else { return };
+        let chunk_bytes = self.image.chunk_bytes();
+        let len_bytes = (u64::from(count) * chunk_bytes) as u32;
+        let Some(map) =
+            result.ok().and_then(|bytes| Map::decode(&bytes, len_bytes).ok().map(|map| map.runs().collect::<Vec<_>>()))
+        else {
+            search.is_over = true;
+            return;
+        };
+        let mut at = 0u64;
+        let mut first = None;
+        for (run_bytes, is_hole) in map {
+            if !is_hole && first.is_none() {
+                first = Some(from + (at / chunk_bytes) as u32);
+            }
+            at += u64::from(run_bytes);
+        }
+        let was_cleared = search.cleared.take().is_some();
+        match first {
+            Some(_) if was_cleared => (search.gives_back, search.is_over) = (Some(false), true),
+            // All before it are holes, as far as the map goes.
+            Some(slot) => {
+                search.at = search.at.min(slot);
+                search.cleared = search.gives_back.is_none().then_some(slot);
+                if self.is_free(member, slot) {
+                    self.counters.orphans += 1;
+                    self.free(Place { member, slot }, 0);
+                }
+            }
+            None => {
+                if was_cleared {
+                    search.gives_back = Some(true);
+                }
+                // A map may end before its range does: the rest of a slot is looked at with the whole of it.
+                search.at = search.at.min(from + ((at / chunk_bytes) as u32).max(1));
+            }
+        }
+        self.look_at(cx.now);
+    }
+
+    /// A slot may hold data that nobody could give back: it is looked for again.
+    pub(super) fn search_again(&mut self, member: u16, slot: u32) {
+        if let Some(search) = self.moves.searches.get_mut(usize::from(member))
+            && search.gives_back != Some(false)
+        {
+            // What was not cleared says nothing about that.
+            (search.at, search.cleared, search.is_over) = (search.at.min(slot), None, false);
+        }
+    }
+
+    /// A member has no link any more: what it was asked is asked again.
+    pub(super) fn drop_search(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let asked = self.moves.searches.get_mut(usize::from(member)).and_then(|search| search.asked.take());
+        if let Some((key, from, _)) = asked {
+            self.search_again(member, from);
+            self.remove_inner(cx, key);
+            cx.has_dead_pieces = true;
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the owner wants to be moved: nodes are drained, and volumes are balanced.
+
+use std::collections::BTreeSet;
+
+use super::super::Copies;
+use super::orphans::Search;
+use crate::copies::{Plan, Record};
+use crate::gateway::Gateway;
+use crate::units::Time;
+
+/// Why copies are not moved. Nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum MoveError {
+    /// The volume is of another layout.
+    #[error("the volume has no copies: its data cannot be moved while it is used")]
+    NoCopies,
+    /// No such node.
+    #[error("the volume has no node {number}; it has {count}, counted from 0")]
+    NoNode { number: usize, count: usize },
+    /// Other nodes are full.
+    #[error(
+        "{copies} of the node's copies (of chunk {first} and others) have no room on other nodes that are there, in other domains than their other \
+         copies; {free} slots of {chunk_bytes} bytes are free there"
+    )]
+    NoRoom { copies: u32, first: u32, free: u64, chunk_bytes: u64 },
+    /// A later gateway is in charge.
+    #[error("another gateway is in charge of the volume: {0}")]
+    Deposed(String),
+    /// Nothing can be recorded.
+    #[error("the map cannot be written; see the gateway's log")]
+    MapTrouble,
+}
+
+/// What will move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlook {
+    /// Copies that will move.
+    pub copies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The number of the decision to do so: see [`Gateway::is_recorded`]. 0 if nothing was decided.
+    pub number: u64,
+}
+
+/// The state of what moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MovesStatus {
+    /// Nodes are to be filled evenly.
+    pub is_balancing: bool,
+    /// Copies that are to move, as planned so far, and those that do.
+    pub left: u64,
+    /// Copies that are to leave their node, and for which there is no room elsewhere.
+    pub stranded: u32,
+    /// Places that copies have left, and that cannot be used for others yet.
+    pub freed: usize,
+    /// The free places of all nodes were looked through for what a killed gateway has left there.
+    pub is_searched: bool,
+    /// Bytes of copies that move in a second; `None` while none have.
+    pub bytes_per_s: Option<f64>,
+}
+
+impl Copies {
+    /// The state of what moves.
+    pub(in super::super) fn moves_status(&self, now: Time) -> MovesStatus {
+        let moves = &self.moves;
+        MovesStatus {
+            is_balancing: self.image.is_balancing(),
+            left: (moves.steps.len() + moves.guests.len()) as u64,
+            stranded: if self.is_moving() { moves.stranded } else { 0 },
+            freed: moves.freed.len(),
+            is_searched: moves.searches.iter().all(Search::is_over),
+            bytes_per_s: moves.pace.copies_per_s(now).map(|copies| copies * self.image.chunk_bytes() as f64),
+        }
+    }
+
+    fn may_decide(&self) -> Result<(), MoveError> {
+        match &self.deposed {
+            Some(reason) => Err(MoveError::Deposed(reason.clone())),
+            None if self.log.trouble().is_some() => Err(MoveError::MapTrouble),
+            None => Ok(()),
+        }
+    }
+
+    fn outlook(&self, plan: &Plan) -> Outlook {
+        let copies = plan.steps.len() as u64;
+        Outlook { copies, bytes: copies * self.image.chunk_bytes(), number: 0 }
+    }
+}
+
+impl Gateway {
+    /// Has all copies moved away from a node of a volume with copies, or no longer (`is_leaving`). If `is_dry`, it only tells what would move.
+    pub fn drain_node(
+        &mut self,
+        now: Time,
+        volume: usize,
+        number: usize,
+        is_leaving: bool,
+        is_dry: bool,
+    ) -> Result<Outlook, MoveError> {
+        let state = self.volumes.get(volume).ok_or(MoveError::NoCopies)?;
+        let count = state.spec.extents.len();
+        if state.copies.is_some() && number >= count {
+            return Err(MoveError::NoNode { number, count });
+        }
+        let member = number as u16;
+        let decided = self.with_copies(now, volume, |copies, cx| {
+            copies.may_decide()?;
+            let mut leaving: BTreeSet<u16> = copies.image.leaving().collect();
+            if is_leaving {
+                leaving.insert(member);
+            } else {
+                leaving.remove(&member);
+            }
+            let closed = copies.closed(cx);
+            let plan = copies.image.plan(&leaving, copies.image.is_balancing(), &closed);
+            let mut outlook = copies.outlook(&plan);
+            let is_news = copies.image.is_leaving(member) != is_leaving;
+            if is_leaving && is_news && plan.stranded > 0 {
+                let open = (0..count as u16).filter(|other| !leaving.contains(other) && !closed.contains(other));
+                let image = &copies.image;
+                let free = open.map(|other| u64::from(image.slots(other).saturating_sub(image.copies_on(other)))).sum();
+                let (first, chunk_bytes) = (plan.first_stranded.unwrap_or(0), image.chunk_bytes());
+                return Err(MoveError::NoRoom { copies: plan.stranded, first, free, chunk_bytes });
+            }
+            if !is_dry {
+                if is_news {
+                    copies.decide(Record::Leaving { member, is_leaving });
+                    copies.plan_anew(cx);
+                }
+                outlook.number = copies.log.wanted();
+            }
+            Ok(outlook)
+        });
+        decided.unwrap_or(Err(MoveError::NoCopies))
+    }
+
+    /// Has copies moved until all nodes are filled evenly, or no longer (`is_wanted`). If `is_dry`, it only tells what would move.
+    pub fn balance(&mut self, now: Time, volume: usize, is_wanted: bool, is_dry: bool) -> Result<Outlook, MoveError> {
+        let decided = self.with_copies(now, volume, |copies, cx| {
+            copies.may_decide()?;
+            let leaving = copies.image.leaving().collect();
+            let plan = copies.image.plan(&leaving, is_wanted, &copies.closed(cx));
+            let mut outlook = copies.outlook(&plan);
+            if !is_dry {
+                if copies.image.is_balancing() != is_wanted {
+                    copies.decide(Record::Balance { is_wanted });
+                    copies.plan_anew(cx);
+                }
+                outlook.number = copies.log.wanted();
+            }
+            Ok(outlook)
+        });
+        decided.unwrap_or(Err(MoveError::NoCopies))
+    }
+}

@@ -1,0 +1,237 @@
+//! Volumes with copies: copies that move to other nodes.
+
+use std::time::Duration;
+
+use crate::testing::{BLOCK, FlashBed};
+use flashmob_core::copies::MapImage;
+use flashmob_core::gateway::{Action, CopiesStatus, Event, LinkId, MoveError, Outlook};
+use flashmob_core::op::Op;
+
+const SECOND: Duration = Duration::from_secs(1);
+const CHUNK_BYTES: u64 = FlashBed::CHUNK_BYTES;
+
+/// `nodes` nodes with room for four chunks each, of which the volume has so many, with so many copies.
+fn bed(nodes: usize, copies: usize, chunks: u32) -> FlashBed {
+    let mut bed = FlashBed::new(nodes, copies, 4, |spec| {
+        let members = spec.map.members().to_vec();
+        spec.map = MapImage::with_chunks(spec.map.map_id(), CHUNK_BYTES, copies, members, chunks).unwrap();
+    });
+    bed.nodes.iter_mut().for_each(|node| node.tells_holes = true);
+    bed.pass(SECOND * 3);
+    bed
+}
+
+fn map(bed: &FlashBed) -> &MapImage {
+    bed.bed.gateway.map(0).expect("a map")
+}
+
+fn copies_on(bed: &FlashBed) -> Vec<u32> {
+    (0..bed.nodes.len() as u16).map(|member| map(bed).copies_on(member)).collect()
+}
+
+fn status(bed: &FlashBed) -> CopiesStatus {
+    bed.bed.gateway.copies_status(bed.bed.now, 0).expect("a volume with copies")
+}
+
+fn drain(bed: &mut FlashBed, node: usize, is_leaving: bool, is_dry: bool) -> Result<Outlook, MoveError> {
+    bed.bed.gateway.drain_node(bed.bed.now, 0, node, is_leaving, is_dry)
+}
+
+/// The first byte of each block of the volume, as all copies have it.
+fn content(bed: &FlashBed) -> Vec<u8> {
+    let blocks = |chunk| (0..16).map(move |block| (chunk, block));
+    let mut content = Vec::new();
+    for (chunk, block) in (0..map(bed).chunks()).flat_map(blocks) {
+        let bytes = bed.block(chunk, 0, block);
+        (1..map(bed).copies()).for_each(|copy| assert_eq!(bed.block(chunk, copy, block), bytes, "{chunk}, {block}"));
+        content.push(bytes[0]);
+    }
+    content
+}
+
+#[test]
+fn a_drained_node_has_no_copies_and_no_bytes_of_them() {
+    for (copies, chunks) in [(1, 6), (2, 4)] {
+        let mut bed = bed(3, copies, chunks);
+        let (before, expected) = (content(&bed), copies_on(&bed)[0]);
+        let dry = drain(&mut bed, 0, true, true).unwrap();
+        assert_eq!(dry, Outlook { copies: expected.into(), bytes: u64::from(expected) * CHUNK_BYTES, number: 0 });
+        bed.pass(SECOND);
+        assert!(copies_on(&bed)[0] == expected && map(&bed).leaving().next().is_none(), "nothing is done");
+        drain(&mut bed, 0, true, false).unwrap();
+        bed.pass(SECOND * 3);
+        assert_eq!(copies_on(&bed)[0], 0);
+        assert_eq!(content(&bed), before, "each byte is where the map says");
+        let status = status(&bed);
+        assert_eq!((status.moves.left, status.moves.freed, status.counters.moved), (0, 0, u64::from(expected)));
+        assert_eq!(status.counters.freed, u64::from(expected));
+        assert!(bed.nodes[0].bytes.iter().all(|&byte| byte == 0), "its bytes are given back");
+        let members = bed.bed.gateway.members_status(bed.bed.now, 0).unwrap();
+        assert!(members[0].is_leaving && members[0].is_drained && !members[1].is_leaving);
+        assert!(bed.bed.gateway.is_recorded(0, map(&bed).version()));
+        // It may have copies again.
+        drain(&mut bed, 0, false, false).unwrap();
+        bed.bed.gateway.balance(bed.bed.now, 0, true, false).unwrap();
+        bed.pass(SECOND * 15);
+        assert!(copies_on(&bed)[0] > 0 && !map(&bed).is_balancing(), "{:?}", copies_on(&bed));
+        assert_eq!(content(&bed), before);
+    }
+}
+
+#[test]
+fn who_drained_it_is_told_when_it_can_be_switched_off() {
+    let mut bed = bed(3, 2, 3);
+    drain(&mut bed, 1, true, false).unwrap();
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        bed.bed.now = bed.bed.now + Duration::from_millis(50);
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.bed.turn();
+        for action in bed.bed.actions() {
+            match action {
+                Action::Commit { volume, number, .. } => {
+                    bed.bed.gateway.committed(bed.bed.now, volume, number, Ok(()));
+                }
+                Action::Tell(Event::NodeWarning(_, text)) => told.push(text),
+                _ => {}
+            }
+        }
+        (0..3).for_each(|n| {
+            bed.answer(n);
+        });
+    }
+    assert_eq!(told, ["it has no copies any more: it can be switched off"]);
+}
+
+#[test]
+fn changes_go_to_both_places_until_the_new_one_is_durable() {
+    let mut bed = bed(2, 1, 1);
+    let old = bed.place_of(0, 0);
+    let new = 1 - old;
+    drain(&mut bed, old, true, false).unwrap();
+    // The node that it moves to does not answer.
+    bed.nodes[new].is_silent = true;
+    bed.pass(Duration::from_millis(100));
+    // A block that is not being hashed.
+    bed.bed.submit(bed.client, Op::Write, 9 * BLOCK, BLOCK as u32);
+    bed.pass(Duration::from_millis(100));
+    assert_eq!(bed.results(), [Ok(Vec::new())], "nobody waits for it");
+    assert_eq!((copies_on(&bed)[old], map(&bed).places(0)[0].member), (1, old as u16));
+    bed.nodes[new].is_silent = false;
+    bed.nodes.iter_mut().for_each(|node| node.seen.clear());
+    // Nothing is durable from now on.
+    for _ in 0..200 {
+        bed.bed.now = bed.bed.now + Duration::from_millis(50);
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.bed.turn();
+        (0..2).for_each(|n| {
+            bed.answer(n);
+        });
+    }
+    assert_eq!(map(&bed).places(0)[0].member, new as u16, "it is decided");
+    let wrote = |bed: &FlashBed, node: usize| bed.nodes[node].seen.iter().filter(|piece| piece.op == Op::Write).count();
+    let before = wrote(&bed, new);
+    bed.bed.submit(bed.client, Op::Write, BLOCK, 512);
+    for _ in 0..20 {
+        bed.bed.now = bed.bed.now + Duration::from_millis(50);
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.bed.turn();
+        (0..2).for_each(|n| {
+            bed.answer(n);
+        });
+    }
+    assert_eq!((wrote(&bed, new), bed.results()), (before, Vec::new()), "the old place would lack it");
+    let is_zeroed = |bed: &FlashBed| bed.nodes[old].seen.iter().any(|piece| piece.op == Op::WriteZeroes);
+    assert!(!is_zeroed(&bed), "nor is the old place given up");
+    bed.pass(SECOND * 3);
+    assert_eq!((bed.results().len(), is_zeroed(&bed)), (1, true));
+}
+
+#[test]
+fn a_slot_is_not_used_again_before_a_read_from_there_is_answered() {
+    let mut bed = bed(2, 1, 1);
+    let old = bed.place_of(0, 0);
+    let expected = bed.block(0, 0, 3);
+    // The read is under way to the old place, and is answered last.
+    bed.bed.submit(bed.client, Op::Read, 3 * BLOCK, BLOCK as u32);
+    bed.bed.turn();
+    let late = bed.bed.gateway.link_out(LinkId(old)).take_all();
+    drain(&mut bed, old, true, false).unwrap();
+    for _ in 0..200 {
+        bed.bed.now = bed.bed.now + Duration::from_millis(10);
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.turn();
+        (0..2).for_each(|n| {
+            bed.answer(n);
+        });
+    }
+    assert_eq!(copies_on(&bed)[old], 0, "it has moved");
+    assert_eq!((status(&bed).moves.freed, bed.results()), (1, Vec::new()));
+    assert_eq!(bed.nodes[old].bytes[3 * BLOCK as usize..][..BLOCK as usize], expected[..], "it is as it was");
+    bed.answer_bytes(old, &late);
+    assert_eq!(bed.results(), [Ok(expected)]);
+    bed.pass(SECOND);
+    assert_eq!(status(&bed).moves.freed, 0);
+}
+
+#[test]
+fn what_cannot_be_moved_is_refused_with_what_is_missing() {
+    let mut full = bed(3, 2, 6);
+    let refused = drain(&mut full, 1, true, false).unwrap_err();
+    assert_eq!(refused, MoveError::NoRoom { copies: 4, first: 0, free: 0, chunk_bytes: CHUNK_BYTES });
+    assert_eq!(drain(&mut full, 1, true, true), Err(refused), "a dry run says the same");
+    assert_eq!(drain(&mut full, 3, true, false), Err(MoveError::NoNode { number: 3, count: 3 }));
+    assert!(map(&full).leaving().next().is_none());
+    // Members with the other copies have room, but no two copies of a chunk may be on one.
+    let mut two = bed(2, 2, 2);
+    let refused = drain(&mut two, 0, true, false);
+    assert_eq!(refused, Err(MoveError::NoRoom { copies: 2, first: 0, free: 2, chunk_bytes: CHUNK_BYTES }));
+    two.bed.gateway.balance(two.bed.now, 0, true, false).unwrap();
+    two.pass(SECOND * 2);
+    assert!(!map(&two).is_balancing(), "nothing is to be done");
+}
+
+#[test]
+fn the_copies_of_a_dead_node_are_made_elsewhere_of_the_others() {
+    let mut bed = bed(4, 2, 6);
+    let before = content(&bed);
+    bed.unlink(2);
+    bed.nodes[2].is_silent = true;
+    drain(&mut bed, 2, true, false).unwrap();
+    bed.pass(SECOND * 5);
+    assert_eq!(copies_on(&bed)[2], 0);
+    assert_eq!(content(&bed), before);
+    assert_eq!(status(&bed).counters.freed, 0, "it is not there to be told");
+    let members = bed.bed.gateway.members_status(bed.bed.now, 0).unwrap();
+    assert!(members[2].is_drained);
+}
+
+#[test]
+fn what_a_killed_gateway_left_in_free_slots_is_given_back() {
+    let with_data = |tells_holes: bool| {
+        let mut bed = bed(2, 1, 2);
+        bed.nodes.iter_mut().for_each(|node| node.tells_holes = tells_holes);
+        let node = 1;
+        bed.unlink(node);
+        bed.pass(SECOND);
+        bed
+    };
+    for tells_holes in [true, false] {
+        let mut bed = with_data(tells_holes);
+        // As after a start of the gateway: nobody has looked.
+        let free = CHUNK_BYTES as usize * 3;
+        let mut fresh = FlashBed::new(2, 1, 4, |spec| spec.map = map(&bed).clone());
+        bed.nodes[1].bytes[free..free + 100].fill(7);
+        fresh.nodes.clone_from(&bed.nodes);
+        fresh.nodes.iter_mut().for_each(|node| node.seen.clear());
+        fresh.pass(SECOND * 10);
+        let zeroed = fresh.nodes[1].seen.iter().filter(|piece| piece.op == Op::WriteZeroes).count();
+        if tells_holes {
+            assert_eq!((zeroed, status(&fresh).counters.orphans), (1, 1));
+            assert!(fresh.nodes[1].bytes[free..].iter().all(|&byte| byte == 0));
+        } else {
+            assert!(zeroed <= 1, "it does not help: {zeroed}");
+        }
+        assert!(status(&fresh).moves.is_searched);
+    }
+}
