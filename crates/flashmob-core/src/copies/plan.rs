@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::MapImage;
 use super::placement::shares;
+use super::{COPIES_MAX, MapImage};
 
 /// A copy of a chunk is to move from one member to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +29,16 @@ pub struct Step {
 pub struct Plan {
     /// One after the other.
     pub steps: Vec<Step>,
-    /// Copies on leaving members for which there is no room elsewhere.
-    pub stranded: u32,
-    /// The first chunk of those.
-    pub first_stranded: Option<u32>,
+    /// Copies for which there is no room elsewhere, by the leaving member that they are on.
+    pub stranded: BTreeMap<u16, u32>,
+}
+
+impl Plan {
+    /// Copies for which there is no room, of all members.
+    #[must_use]
+    pub fn all_stranded(&self) -> u32 {
+        self.stranded.values().sum()
+    }
 }
 
 /// A member is off its share if it is so by more than this fraction of its slots.
@@ -64,7 +70,22 @@ struct Planner<'a> {
     moved: BTreeMap<(u32, usize), u16>,
     /// The chunks of each member, once they are needed; what has moved away stays in it.
     chunks: Option<Vec<Vec<u32>>>,
+    /// Members from which no chain leads to one that takes copies, as long as nothing is planned.
+    dead_ends: BTreeSet<u16>,
     plan: Plan,
+}
+
+/// The members of the copies of a chunk.
+#[derive(Debug, Clone, Copy)]
+struct Holders {
+    members: [u16; COPIES_MAX],
+    count: usize,
+}
+
+impl Holders {
+    fn all(&self) -> &[u16] {
+        &self.members[..self.count]
+    }
 }
 
 impl<'a> Planner<'a> {
@@ -74,8 +95,8 @@ impl<'a> Planner<'a> {
         let domains = numbered().map(|(number, member)| *by_name.entry(&member.domain).or_insert(number)).collect();
         let slots = numbered().map(|(number, _)| image.slots(number)).collect();
         let used = numbered().map(|(number, _)| image.copies_on(number)).collect();
-        let (moved, chunks, plan) = (BTreeMap::new(), None, Plan::default());
-        Planner { image, leaving, closed, domains, slots, used, moved, chunks, plan }
+        let (moved, chunks, dead_ends, plan) = (BTreeMap::new(), None, BTreeSet::new(), Plan::default());
+        Planner { image, leaving, closed, domains, slots, used, moved, chunks, dead_ends, plan }
     }
 
     fn members(&self) -> impl Iterator<Item = u16> + use<> {
@@ -88,9 +109,13 @@ impl<'a> Planner<'a> {
     }
 
     /// The members of a chunk's copies, as planned so far.
-    fn holders(&self, chunk: u32) -> Vec<u16> {
-        let places = self.image.places(chunk).iter().enumerate();
-        places.map(|(copy, place)| self.moved.get(&(chunk, copy)).copied().unwrap_or(place.member)).collect()
+    fn holders(&self, chunk: u32) -> Holders {
+        let places = self.image.places(chunk);
+        let mut holders = Holders { members: [0; COPIES_MAX], count: places.len() };
+        for ((copy, place), holder) in places.iter().enumerate().zip(&mut holders.members) {
+            *holder = self.moved.get(&(chunk, copy)).copied().unwrap_or(place.member);
+        }
+        holders
     }
 
     /// Whether copies may move to a member at all.
@@ -104,16 +129,15 @@ impl<'a> Planner<'a> {
         if self.is_open(member) { free } else { 0 }
     }
 
-    /// Whether the copy of a chunk on `from` may lie on `to`: no other copy of the chunk shares its domain.
-    fn may_move(&self, chunk: u32, from: u16, to: u16) -> bool {
-        let holders = self.holders(chunk);
+    /// Whether the copy of a chunk with these `holders` on `from` may lie on `to`: no other copy of the chunk shares its domain.
+    fn may_move(&self, holders: &Holders, from: u16, to: u16) -> bool {
         let is_apart = |&holder: &u16| holder == from || self.domain(holder) != self.domain(to);
-        to != from && self.is_open(to) && holders.contains(&from) && holders.iter().all(is_apart)
+        to != from && holders.all().iter().all(is_apart) && self.is_open(to)
     }
 
     fn step(&mut self, step: Step) {
         let Step { chunk, from, to } = step;
-        let Some(copy) = self.holders(chunk).iter().position(|&holder| holder == from) else { return };
+        let Some(copy) = self.holders(chunk).all().iter().position(|&holder| holder == from) else { return };
         self.moved.insert((chunk, copy), to);
         if let Some(used) = self.used.get_mut(usize::from(from)) {
             *used = used.saturating_sub(1);
@@ -124,13 +148,15 @@ impl<'a> Planner<'a> {
         if let Some(chunks) = self.chunks.as_mut().and_then(|chunks| chunks.get_mut(usize::from(to))) {
             chunks.push(chunk);
         }
+        self.dead_ends.clear();
         self.plan.steps.push(step);
     }
 
     fn empty_leaving(&mut self) {
         for &from in self.leaving {
             for (chunk, _) in self.image.chunks_of(from).collect::<Vec<_>>() {
-                let fitting = self.members().filter(|&to| self.free(to) > 0 && self.may_move(chunk, from, to));
+                let holders = self.holders(chunk);
+                let fitting = self.members().filter(|&to| self.free(to) > 0 && self.may_move(&holders, from, to));
                 // By the fraction that is free.
                 let weight =
                     |&to: &u16| u64::from(self.free(to)) * (1 << 32) / u64::from(self.slots[usize::from(to)].max(1));
@@ -141,8 +167,7 @@ impl<'a> Planner<'a> {
                 match chain {
                     Some(chain) => chain.into_iter().for_each(|step| self.step(step)),
                     None => {
-                        self.plan.stranded += 1;
-                        self.plan.first_stranded.get_or_insert(chunk);
+                        *self.plan.stranded.entry(from).or_default() += 1;
                     }
                 }
             }
@@ -151,7 +176,11 @@ impl<'a> Planner<'a> {
 
     /// The shortest chain of steps from a member, of one of its chunks if only one may go, to a member that `takes` one: the last step first.
     fn chain(&mut self, from: u16, chunk: Option<u32>, takes: impl Fn(&Planner<'_>, u16) -> bool) -> Option<Vec<Step>> {
+        if !self.members().any(|member| takes(self, member)) {
+            return None;
+        }
         self.list_chunks();
+        let open = self.members().filter(|&member| member != from && self.is_open(member)).count();
         let mut reached: BTreeMap<u16, Step> = BTreeMap::new();
         let mut next = VecDeque::from([from]);
         while let Some(at) = next.pop_front() {
@@ -159,8 +188,16 @@ impl<'a> Planner<'a> {
             let only = chunk.filter(|_| at == from);
             let chunks = only.iter().chain(of_member.iter().filter(|_| only.is_none()));
             for &chunk in chunks {
-                for to in self.members().filter(|to| *to != from && !reached.contains_key(to)).collect::<Vec<_>>() {
-                    if !self.may_move(chunk, at, to) || reached.values().any(|step| step.chunk == chunk) {
+                if reached.len() >= open {
+                    break;
+                }
+                let holders = self.holders(chunk);
+                if !holders.all().contains(&at) || reached.values().any(|step| step.chunk == chunk) {
+                    continue;
+                }
+                for to in self.members() {
+                    let is_of_no_use = reached.contains_key(&to) || self.dead_ends.contains(&to);
+                    if to == from || is_of_no_use || !self.may_move(&holders, at, to) {
                         continue;
                     }
                     reached.insert(to, Step { chunk, from: at, to });
@@ -169,11 +206,9 @@ impl<'a> Planner<'a> {
                     }
                     next.push_back(to);
                 }
-                if reached.len() + 1 >= self.domains.len() {
-                    break;
-                }
             }
         }
+        self.dead_ends.extend(reached.keys());
         None
     }
 
@@ -183,8 +218,8 @@ impl<'a> Planner<'a> {
         }
         let mut chunks = vec![Vec::new(); self.domains.len()];
         for chunk in 0..self.image.chunks() {
-            for holder in self.holders(chunk) {
-                if let Some(chunks) = chunks.get_mut(usize::from(holder)) {
+            for holder in self.holders(chunk).all() {
+                if let Some(chunks) = chunks.get_mut(usize::from(*holder)) {
                     chunks.push(chunk);
                 }
             }
@@ -238,7 +273,8 @@ impl<'a> Planner<'a> {
                 if self.used[usize::from(from)] <= wanted[usize::from(from)] {
                     break;
                 }
-                let fitting = self.members().filter(|&to| lacks(self, to) && self.may_move(chunk, from, to));
+                let holders = self.holders(chunk);
+                let fitting = self.members().filter(|&to| lacks(self, to) && self.may_move(&holders, from, to));
                 let weight = |&to: &u16| {
                     let at = usize::from(to);
                     u64::from(wanted[at] - self.used[at]) * (1 << 32) / u64::from(self.slots[at].max(1))
@@ -247,9 +283,10 @@ impl<'a> Planner<'a> {
                     self.step(Step { chunk, from, to });
                 }
             }
-            while self.used[usize::from(from)] > wanted[usize::from(from)]
-                && let Some(chain) = self.chain(from, None, lacks)
-            {
+            while self.used[usize::from(from)] > wanted[usize::from(from)] {
+                // Others may be what leads nowhere from here.
+                self.dead_ends.clear();
+                let Some(chain) = self.chain(from, None, lacks) else { break };
                 chain.into_iter().for_each(|step| self.step(step));
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::testing::{BLOCK, FlashBed};
 use flashmob_core::copies::MapImage;
 use flashmob_core::gateway::{Action, CopiesStatus, Event, LinkId, MoveError, Outlook};
-use flashmob_core::op::Op;
+use flashmob_core::op::{Failure, Op};
 
 const SECOND: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: u64 = FlashBed::CHUNK_BYTES;
@@ -178,14 +178,14 @@ fn a_slot_is_not_used_again_before_a_read_from_there_is_answered() {
 fn what_cannot_be_moved_is_refused_with_what_is_missing() {
     let mut full = bed(3, 2, 6);
     let refused = drain(&mut full, 1, true, false).unwrap_err();
-    assert_eq!(refused, MoveError::NoRoom { copies: 4, first: 0, free: 0, chunk_bytes: CHUNK_BYTES });
+    assert_eq!(refused, MoveError::NoRoom { copies: 4, free: 0, chunk_bytes: CHUNK_BYTES });
     assert_eq!(drain(&mut full, 1, true, true), Err(refused), "a dry run says the same");
     assert_eq!(drain(&mut full, 3, true, false), Err(MoveError::NoNode { number: 3, count: 3 }));
     assert!(map(&full).leaving().next().is_none());
     // Members with the other copies have room, but no two copies of a chunk may be on one.
     let mut two = bed(2, 2, 2);
     let refused = drain(&mut two, 0, true, false);
-    assert_eq!(refused, Err(MoveError::NoRoom { copies: 2, first: 0, free: 2, chunk_bytes: CHUNK_BYTES }));
+    assert_eq!(refused, Err(MoveError::NoRoom { copies: 2, free: 2, chunk_bytes: CHUNK_BYTES }));
     two.bed.gateway.balance(two.bed.now, 0, true, false).unwrap();
     two.pass(SECOND * 2);
     assert!(!map(&two).is_balancing(), "nothing is to be done");
@@ -234,4 +234,83 @@ fn what_a_killed_gateway_left_in_free_slots_is_given_back() {
         }
         assert!(status(&fresh).moves.is_searched);
     }
+}
+
+#[test]
+fn a_node_that_is_drained_gets_none_that_was_under_way_to_it() {
+    let mut bed = bed(3, 1, 6);
+    drain(&mut bed, 0, true, false).unwrap();
+    bed.pass(SECOND * 3);
+    drain(&mut bed, 0, false, false).unwrap();
+    // Copies are on the way back when it is drained again.
+    bed.bed.gateway.balance(bed.bed.now, 0, true, false).unwrap();
+    bed.nodes[0].is_silent = true;
+    bed.pass(Duration::from_millis(100));
+    assert!(status(&bed).jobs > 0 && copies_on(&bed)[0] == 0);
+    drain(&mut bed, 0, true, false).unwrap();
+    let is_drained = |bed: &FlashBed| bed.bed.gateway.is_drained(0);
+    assert!(!is_drained(&bed), "what was sent there is not answered");
+    bed.nodes[0].is_silent = false;
+    bed.pass(SECOND * 3);
+    assert!(is_drained(&bed) && copies_on(&bed)[0] == 0, "{:?}", copies_on(&bed));
+    assert!(bed.nodes[0].bytes.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn copies_go_elsewhere_if_a_node_fails_to_take_them() {
+    let mut bed = bed(3, 1, 4);
+    let from = bed.place_of(0, 0);
+    let moved = copies_on(&bed)[from];
+    let others: Vec<usize> = (0..3).filter(|&node| node != from).collect();
+    // The emptier of the others is full in truth.
+    let full = *others.iter().min_by_key(|&&node| copies_on(&bed)[node]).unwrap();
+    bed.nodes[full].fails_writes = Some(Failure::NoSpace);
+    let before = copies_on(&bed)[full];
+    drain(&mut bed, from, true, false).unwrap();
+    bed.pass(SECOND * 30);
+    assert_eq!((copies_on(&bed)[from], copies_on(&bed)[full]), (0, before), "{moved} copies have moved");
+}
+
+#[test]
+fn where_bytes_cannot_be_given_back_that_is_tried_once() {
+    let mut bed = bed(2, 1, 2);
+    let from = bed.place_of(0, 0);
+    bed.nodes[from].fails_zeroes = Some(Failure::Io);
+    drain(&mut bed, from, true, false).unwrap();
+    bed.pass(SECOND * 20);
+    let zeroed = bed.nodes[from].seen.iter().filter(|piece| piece.op == Op::WriteZeroes).count();
+    assert_eq!((zeroed, bed.bed.gateway.is_drained(from)), (1, true));
+}
+
+#[test]
+fn a_chunk_that_cannot_be_read_stays_and_is_told() {
+    let mut bed = bed(2, 1, 2);
+    let from = bed.place_of(0, 0);
+    bed.rot(0, 0, 3);
+    let others = copies_on(&bed)[from] - 1;
+    drain(&mut bed, from, true, false).unwrap();
+    bed.pass(SECOND * 5);
+    assert_eq!((copies_on(&bed)[from], status(&bed).counters.moved), (1, u64::from(others)));
+    assert_eq!(status(&bed).moves.unreadable, 1);
+    // It is written again.
+    bed.bed.submit(bed.client, Op::Write, 3 * BLOCK, BLOCK as u32);
+    bed.pass(SECOND * 120);
+    assert_eq!((copies_on(&bed)[from], status(&bed).moves.unreadable), (0, 0));
+}
+
+#[test]
+fn a_balance_waits_for_a_node_that_is_away_and_says_so() {
+    let mut bed = bed(3, 1, 6);
+    drain(&mut bed, 0, true, false).unwrap();
+    bed.pass(SECOND * 3);
+    drain(&mut bed, 0, false, false).unwrap();
+    bed.unlink(0);
+    bed.nodes[0].is_silent = true;
+    bed.bed.gateway.balance(bed.bed.now, 0, true, false).unwrap();
+    bed.pass(SECOND * 15);
+    let moves = status(&bed).moves;
+    assert_eq!((moves.is_balancing, moves.waits_for, moves.was_cancelled), (true, Some(0), false));
+    bed.bed.gateway.balance(bed.bed.now, 0, false, false).unwrap();
+    let moves = status(&bed).moves;
+    assert_eq!((moves.is_balancing, moves.waits_for, moves.was_cancelled), (false, None, true));
 }

@@ -159,6 +159,10 @@ impl World {
             let (old, new) = (before.image.places(chunk), after.image.places(chunk));
             for (copy, place) in new.iter().enumerate().filter(|(copy, place)| old.get(*copy) != Some(place)) {
                 has_moved = true;
+                if before.image.is_leaving(place.member) && after.image.is_leaving(place.member) {
+                    self.ctx
+                        .fail(format!("copy {copy} of chunk {chunk} moves to node {}, which is drained", place.member));
+                }
                 self.ctx.trace(What::Moved { chunk, copy, member: place.member, slot: place.slot });
             }
             let marks = after.image.marks(chunk);

@@ -159,7 +159,7 @@ impl World {
         let Some(image) = core.map(0) else { return true };
         let is_any_dead = dead.contains(&true);
         let leaving = image.leaving().collect();
-        let is_full = || moves.stranded > 0 && image.plan(&leaving, false, &BTreeSet::new()).stranded > 0;
+        let is_full = || moves.stranded > 0 && image.plan(&leaving, false, &BTreeSet::new()).all_stranded() > 0;
         let is_drained = |member: u16| image.copies_on(member) == 0 || is_full();
         moves.left == 0
             && moves.freed == 0

@@ -105,7 +105,7 @@ impl Scenario {
             scenario.clients.push(plan);
         }
         scenario.volume.timeout = scenario.volume.timeout.max(scenario.patience());
-        moves::draw_room(&mut SmallRng::seed_from_u64(seed ^ 0x0030_0e5), &mut scenario);
+        moves::draw_room(&mut SmallRng::seed_from_u64(seed ^ 0x0003_00e5), &mut scenario);
         draw_faults(rng, &mut scenario, copies);
         scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, u64::MAX]);
         scenario.clocks_ahead_ns =

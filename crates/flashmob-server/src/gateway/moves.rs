@@ -64,6 +64,13 @@ impl GatewayServer {
             // The receiver may have timed out.
             let _ = to.try_send(Ok(answer));
         }
+        let now = self.clock.now();
+        let why_not =
+            |asked: &UnrecordedMove| self.gateway.copies_status(now, asked.volume).and_then(|status| status.deposed);
+        for asked in self.unrecorded_moves.extract_if(.., |asked| why_not(asked).is_some()) {
+            let text = "another gateway is in charge of the volume".to_string();
+            let _ = asked.to.try_send(Err(Refusal::Conflict(text)));
+        }
     }
 }
 
@@ -76,6 +83,9 @@ pub(super) fn details(moves: &MovesStatus, chunk_bytes: u64) -> MovesDetails {
         left_copies: moves.left,
         left_bytes,
         stranded_copies: moves.stranded,
+        unreadable_chunks: moves.unreadable,
+        waits_for_node: moves.waits_for.map(usize::from),
+        was_cancelled: moves.was_cancelled,
         bytes_per_second,
         eta_seconds: bytes_per_second.map(|rate| left_bytes as f64 / rate),
     }

@@ -128,6 +128,7 @@ impl GatewayServer {
         let is = |state: &str| links.iter().any(|l| l.state == state);
         let state = match (is("ready"), &node.refusal) {
             (true, _) => "ready",
+            (false, _) if self.gateway.is_drained(node.number) => "drained",
             (false, Some(_)) => "refused",
             (false, None) if is("connecting") || is("greeting") => "connecting",
             (false, None) => "waiting",

@@ -134,7 +134,7 @@ pub struct LiveNode {
     pub volume: usize,
     /// Its address or path.
     pub name: String,
-    /// `ready`, `connecting`, `waiting` or `refused`.
+    /// `ready`, `connecting`, `waiting`, `refused`, or `drained`: it has no copies any more, and is not linked.
     pub state: String,
     /// It is paused: not used, as somebody wants it.
     #[serde(skip_serializing_if = "is_false")]

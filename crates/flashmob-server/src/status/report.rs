@@ -218,7 +218,7 @@ pub struct ScrubReport {
 pub struct NodeOfVolume {
     /// Its address or path.
     pub name: String,
-    /// `ready`, `connecting`, `waiting` or `refused`.
+    /// `ready`, `connecting`, `waiting`, `refused`, or `drained`: it has no copies any more, and is not linked.
     pub state: String,
     /// It is paused: not used, as somebody wants it.
     #[serde(default)]

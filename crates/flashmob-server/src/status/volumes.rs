@@ -81,6 +81,15 @@ pub struct MovesDetails {
     pub left_bytes: u64,
     /// Copies that are to leave their node, and for which there is no room on nodes that are there.
     pub stranded_copies: u32,
+    /// Chunks that cannot be moved before a block of them is written again: their only current copy does not match its checksum there.
+    #[serde(default)]
+    pub unreadable_chunks: usize,
+    /// A node that has its part in filling nodes evenly, and cannot be used now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for_node: Option<usize>,
+    /// Somebody ended filling them evenly before it was done.
+    #[serde(default)]
+    pub was_cancelled: bool,
     /// Bytes of copies that were moved in a second, lately; absent while none were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<f64>,
@@ -186,7 +195,7 @@ pub struct NodeDetails {
     pub number: usize,
     /// Its address or path.
     pub name: String,
-    /// `ready`, `connecting`, `waiting` or `refused`.
+    /// `ready`, `connecting`, `waiting`, `refused`, or `drained`: it has no copies any more, and is not linked.
     pub state: String,
     /// Why it cannot be used until somebody intervenes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

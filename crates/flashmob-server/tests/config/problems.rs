@@ -38,7 +38,7 @@ address = "tablet"
 3 | lnks = 4
   | ^^^^
   = help: did you mean `links`?
-  = note: the keys are name, id, description, layout, stripe, copies, min_current, evict_after, scrub, compare, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node"#,
+  = note: the keys are name, id, description, layout, stripe, copies, size, min_current, evict_after, scrub, compare, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node"#,
     );
 }
 
@@ -66,7 +66,7 @@ error: unknown key `Batch-Bytes` in [[volume]]
 4 | Batch-Bytes = "1MiB"
   | ^^^^^^^^^^^
   = help: did you mean `batch_bytes`?
-  = note: the keys are name, id, description, layout, stripe, copies, min_current, evict_after, scrub, compare, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
+  = note: the keys are name, id, description, layout, stripe, copies, size, min_current, evict_after, scrub, compare, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
 
 error: gateway.toml has 2 problems"#,
     );
@@ -116,7 +116,7 @@ error: unknown key `admin` in [[volume]]
 4 | admin = "127.0.0.1:1"
   | ^^^^^
   = help: `admin` belongs in the top part of the file: move the line there
-  = note: the keys are name, id, description, layout, stripe, copies, min_current, evict_after, scrub, compare, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
+  = note: the keys are name, id, description, layout, stripe, copies, size, min_current, evict_after, scrub, compare, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
 
 error: unknown key `name` in [[volume.node]]
  --> gateway.toml:7:1

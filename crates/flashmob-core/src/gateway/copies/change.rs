@@ -203,7 +203,9 @@ impl Copies {
         result: Result<(), Failure>,
     ) {
         let Some((chunk, Some(copy))) = self.chunk_at(place_at_member.0, place_at_member.1) else { return };
-        let Some(change) = self.changes.get_mut(place).filter(|c| c.key == key) else { return };
+        // What was sent to a place that another chunk has by now is none of its own.
+        let is_it = |change: &&mut Change| change.key == key && change.chunk == chunk;
+        let Some(change) = self.changes.get_mut(place).filter(is_it) else { return };
         change.copies[copy] = match result {
             Ok(()) => At::Done,
             Err(failure) => At::Failed(failure),
@@ -214,6 +216,12 @@ impl Copies {
             if let Some(state) = self.chunks.get_mut(&chunk).filter(|state| state.joined & bit(copy) != 0) {
                 state.voided |= if planted::is(Bug::FailedTargetEqual) { 0 } else { bit(copy) };
                 state.decided &= !bit(copy);
+                if let Err(failure) = result
+                    && copy == self.guest_copy()
+                    && failure != Failure::ShuttingDown
+                {
+                    self.guest_failed(cx, chunk, failure);
+                }
             }
         }
         self.review_change(cx, place);

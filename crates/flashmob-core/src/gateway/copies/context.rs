@@ -79,7 +79,10 @@ impl Cx<'_> {
             let end = piece.offset_bytes + u64::from(piece.len_bytes);
             piece.op != Op::Flush && piece.offset_bytes < range.end && range.start < end
         };
+        // A change whose request is gone is not sent again.
+        let is_sent_again = |piece: &Piece| overlaps(piece) && self.requests.get(piece.request).is_some();
         self.queues[number].waiting().any(overlaps)
+            || self.links.of(node).iter().flat_map(|link| &link.unresolved).any(is_sent_again)
             || self.sent_to(node).flat_map(|batch| &batch.pieces).any(|piece| !piece.answered && overlaps(piece))
     }
 

@@ -130,10 +130,10 @@ impl Copies {
             self.give_up(cx, chunk);
             return self.compare_soon(cx, chunk);
         }
-        self.give_up(cx, chunk);
         if goal == Goal::Move {
-            self.move_failed(chunk, copy, failure);
+            self.move_failed(cx, chunk, copy, failure);
         }
+        self.give_up(cx, chunk);
         if goal.is_copying() {
             self.stuck_for(cx, chunk, PAUSE);
         }

@@ -342,7 +342,7 @@ impl Copies {
         if job.goal.is_copying() {
             self.leave(chunk, job.targets);
         }
-        self.drop_guest(chunk);
+        self.drop_guest(cx, chunk);
         self.counters.jobs_given_up += 1;
         self.unlock(cx, chunk);
         self.review_chunk(cx, chunk);

@@ -29,6 +29,10 @@ pub struct Flash {
     pub corrupt: BTreeSet<u64>,
     /// How it fails digests.
     pub fails: Option<Failure>,
+    /// How it fails writes.
+    pub fails_writes: Option<Failure>,
+    /// How it fails zeros that are to be written.
+    pub fails_zeroes: Option<Failure>,
     /// It answers nothing.
     pub is_silent: bool,
     /// Its maps tell where it has zeros.
@@ -50,6 +54,8 @@ impl Flash {
         match piece.op {
             Op::Read if self.corrupt.range(blocks.clone()).next().is_some() => return Err(Failure::Corrupt),
             Op::Read => data.copy_from_slice(&self.bytes[range]),
+            Op::Write if self.fails_writes.is_some() => return Err(self.fails_writes.unwrap_or(Failure::Io)),
+            Op::WriteZeroes if self.fails_zeroes.is_some() => return Err(self.fails_zeroes.unwrap_or(Failure::Io)),
             Op::Write | Op::WriteZeroes => {
                 let is_whole = (piece.offset_bytes | u64::from(piece.len_bytes)).is_multiple_of(BLOCK);
                 if !is_whole && self.corrupt.range(blocks.clone()).next().is_some() {
@@ -123,6 +129,8 @@ impl FlashBed {
             bytes: vec![0; size_bytes as usize],
             corrupt: BTreeSet::new(),
             fails: None,
+            fails_writes: None,
+            fails_zeroes: None,
             is_silent: false,
             tells_holes: false,
             seen: Vec::new(),

@@ -184,7 +184,7 @@ pub(super) const COPIES: &[Series<CopiesReport>] = &[
 ];
 
 /// The states that are always present, so that queries find those that have not occurred yet.
-const NODE_STATES: [&str; 4] = ["ready", "connecting", "waiting", "refused"];
+const NODE_STATES: [&str; 5] = ["ready", "connecting", "waiting", "refused", "drained"];
 
 /// Of a node as its gateway sees it.
 pub(super) const NODE: &[Series<NodeOfVolume>] = &[

@@ -91,7 +91,8 @@ fn of_node(node: &NodeOfVolume, generation: u64) -> Vec<Finding> {
             let finding = Finding::new(Cause::Paused, Severity::Note, "it is paused", remedy);
             findings.push(finding.with_command("flashmob volume resume"));
         }
-        None if node.state != "ready" => {
+        // One that is drained may be off.
+        None if !["ready", "drained"].contains(&&*node.state) => {
             let found = format!("not linked, requests are queued{keys}");
             let remedy = "see whether its device is on, and flashmob runs on it";
             let finding = Finding::new(Cause::NotLinked, Severity::Severe, found, remedy);

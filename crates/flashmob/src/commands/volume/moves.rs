@@ -8,7 +8,9 @@ use clap::Args;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_core::units::Bytes;
 use flashmob_server::net::fetch::{TIMEOUT, post};
-use flashmob_server::status::volumes::{CopiesDetails, MemberDetails, MoveAnswer, MoveRequest, VolumeDetails};
+use flashmob_server::status::volumes::{
+    CopiesDetails, MemberDetails, MoveAnswer, MoveRequest, MovesDetails, VolumeDetails,
+};
 
 use super::{NodeArgs, named, node, volumes};
 use crate::commands::admin_target::AdminArgs;
@@ -37,7 +39,7 @@ Examples:
   flashmob volume drain 127.0.0.1:10810 pool 192.168.1.13:7411 --cancel     # copies may lie on it again
 
 It is on record: a gateway that is started again goes on. Ctrl-C ends the progress line only.
-A volume that takes all the room of its nodes cannot be drained: see `size` in docs/config.md.")]
+If a volume takes all the room of its nodes, none of them can be drained; `size` in the configuration makes a new one smaller.")]
 pub struct DrainArgs {
     #[command(flatten)]
     which: NodeArgs,
@@ -174,8 +176,7 @@ fn state(volume: &VolumeDetails, request: &MoveRequest) -> anyhow::Result<State>
         bail!("this gateway does not serve it any more: {}", printable(why));
     }
     let moves = &copies.moves;
-    let why = (moves.stranded_copies > 0)
-        .then(|| format!("{} copies have no room on nodes that are there", moves.stranded_copies));
+    let why = why(moves);
     Ok(match request.node {
         Some(number) => {
             let node = volume.nodes.get(number).context("the node is gone")?;
@@ -187,8 +188,27 @@ fn state(volume: &VolumeDetails, request: &MoveRequest) -> anyhow::Result<State>
                 why,
             }
         }
-        None => State { left: moves.left_bytes, is_done: !moves.is_balancing, is_wanted: true, why },
+        None => {
+            let is_wanted = moves.is_balancing || !moves.was_cancelled;
+            State { left: moves.left_bytes, is_done: !moves.is_balancing && is_wanted, is_wanted, why }
+        }
     })
+}
+
+/// Why nothing moves, if there is a reason.
+pub(super) fn why(moves: &MovesDetails) -> Option<String> {
+    let MovesDetails { stranded_copies, unreadable_chunks, waits_for_node, .. } = *moves;
+    let reasons = [
+        (stranded_copies > 0).then(|| format!("{stranded_copies} copies have no room on nodes that are there")),
+        (unreadable_chunks > 0).then(|| {
+            format!(
+                "{unreadable_chunks} chunks have blocks that match their checksums on no current copy: write them again"
+            )
+        }),
+        waits_for_node.map(|node| format!("node {node} is away, paused or was silent too often")),
+    ];
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// Waits until all has moved, with a progress line.

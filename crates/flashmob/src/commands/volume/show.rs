@@ -10,6 +10,7 @@ use flashmob_server::status::volumes::{
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Side, Table};
 
+use super::moves::why;
 use super::{named, volumes};
 use crate::commands::admin_target::AdminArgs;
 use crate::commands::status::units::{left, printable, shortened, uptime};
@@ -107,20 +108,19 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
 
 /// What moves, if anything does or should.
 fn moves_line(moves: &MovesDetails) -> Option<String> {
-    let MovesDetails { is_balancing, left_copies, left_bytes, stranded_copies, .. } = *moves;
-    let why = if is_balancing { ", to fill nodes evenly" } else { "" };
-    if left_copies == 0 && stranded_copies == 0 {
-        return is_balancing.then(|| "nodes are to be filled evenly".to_string());
+    let MovesDetails { is_balancing, left_copies, left_bytes, .. } = *moves;
+    let waits = why(moves).map(|why| format!("; waiting: {why}")).unwrap_or_default();
+    let why_moved = if is_balancing { ", to fill nodes evenly" } else { "" };
+    if left_copies == 0 && (waits.is_empty() || is_balancing) {
+        return is_balancing.then(|| format!("nodes are to be filled evenly{waits}"));
     }
     let speed = moves.bytes_per_second.map(|rate| format!(", {}/s", Bytes(rate as u64)));
     let left = moves.eta_seconds.map(|eta| format!(", {} left", uptime(eta)));
-    let stranded = (stranded_copies > 0).then(|| format!("; {stranded_copies} have no room on other nodes"));
     Some(format!(
-        "{left_copies} copies ({}) are to be moved{why}{}{}{}",
+        "{left_copies} copies ({}) are to be moved{why_moved}{}{}{waits}",
         Bytes(left_bytes),
         speed.unwrap_or_default(),
-        left.unwrap_or_default(),
-        stranded.unwrap_or_default()
+        left.unwrap_or_default()
     ))
 }
 

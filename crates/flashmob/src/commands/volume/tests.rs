@@ -98,7 +98,7 @@ fn what_moves_is_said_and_what_is_empty() {
     (drained.is_leaving, drained.is_drained, drained.copies) = (true, true, 0);
     let text = show::page(&volume, false);
     for line in [
-        "12 copies (48 MiB) are to be moved, to fill nodes evenly, 7.63 MiB/s, 6 s left; 2 have no room on other nodes\n",
+        "12 copies (48 MiB) are to be moved, to fill nodes evenly, 7.63 MiB/s, 6 s left; waiting: 2 copies have no room on nodes that are there\n",
         "   0  192.168.1.10:7411  leaving",
         "   1  192.168.1.11:7411  drained",
         "node 0 is being drained: 16 copies are left\n",

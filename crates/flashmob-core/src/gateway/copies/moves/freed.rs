@@ -11,6 +11,10 @@ use crate::gateway::Event;
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
+use crate::units::Time;
+
+/// To give back a slot costs the lane as much as copying so many bytes.
+const CLEARED_COST_BYTES: u32 = 4096;
 
 /// A slot in quarantine.
 #[derive(Debug)]
@@ -18,7 +22,7 @@ pub struct Freed {
     /// The decision that must be durable.
     after: u64,
     /// What makes its bytes zeros.
-    clear: Option<RequestKey>,
+    clear: Option<(RequestKey, Time)>,
     /// That was tried, and has done it.
     is_tried: bool,
     is_clean: bool,
@@ -57,7 +61,7 @@ impl Copies {
         for (member, slot, is_tried, is_clean) in over {
             let is_other_cleared =
                 || self.moves.freed.range((member, 0)..=(member, u32::MAX)).any(|(_, f)| f.clear.is_some());
-            if is_tried || !self.is_usable(cx, member) {
+            if is_tried || !self.is_usable(cx, member) || self.keeps_bytes(member) {
                 if !is_clean {
                     self.search_again(member, slot);
                 }
@@ -74,6 +78,9 @@ impl Copies {
 
     /// Has the bytes of a slot given back.
     fn clear(&mut self, cx: &mut Cx<'_>, place: Place) {
+        if let Err(at) = cx.lane.may_start(cx.now, 0, CLEARED_COST_BYTES) {
+            return self.look_at(at);
+        }
         let inner = Inner::Clear { member: place.member, slot: place.slot };
         let what = (Op::WriteZeroes, OpFlags::NONE);
         let key = self.insert_inner(cx, inner, what.0, what.1, Vec::new());
@@ -81,15 +88,21 @@ impl Copies {
         // At most CHUNK_BYTES_MAX.
         self.send(cx, key, place.member, what, (range.start, self.image.chunk_bytes() as u32));
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
-            freed.clear = Some(key);
+            freed.clear = Some((key, cx.now));
         }
     }
 
     /// A slot has only zeros, or that failed.
     pub(in super::super) fn cleared(&mut self, cx: &mut Cx<'_>, place: Place, result: Result<(), Failure>) {
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
-            (freed.clear, freed.is_tried, freed.is_clean) = (None, true, result.is_ok());
+            if let Some((_, begun)) = freed.clear.take() {
+                cx.lane.ended(cx.now, begun);
+            }
+            (freed.is_tried, freed.is_clean) = (true, result.is_ok());
             self.counters.freed += u64::from(result.is_ok());
+        }
+        if let Err(failure) = result {
+            self.end_search(place.member, place.slot, failure);
         }
         self.look_at(cx.now);
     }
@@ -100,7 +113,7 @@ impl Copies {
         let of_member = self.moves.freed.range_mut((member, 0)..=(member, u32::MAX));
         let keys: Vec<RequestKey> = of_member
             .filter_map(|(_, freed)| {
-                let key = freed.clear.take();
+                let key = freed.clear.take().map(|(key, _)| key);
                 freed.is_tried |= key.is_some();
                 key
             })
@@ -125,9 +138,10 @@ impl Copies {
         self.moves.told_empty = empty;
     }
 
-    /// Whether a member has no copies, durably, and nothing is left of them.
+    /// Whether a member has no copies, durably, nothing is left of them, and none is being made there.
     pub(in super::super) fn is_empty(&self, member: u16) -> bool {
         let is_left = || self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();
-        self.image.copies_on(member) == 0 && !is_left()
+        let is_coming = || self.moves.guests.values().any(|guest| guest.to.member == member);
+        self.image.copies_on(member) == 0 && !is_left() && !is_coming()
     }
 }

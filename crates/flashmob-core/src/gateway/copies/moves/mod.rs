@@ -26,6 +26,7 @@ use super::log::Waiter;
 use super::pace::Pace;
 use super::{Copies, Cx, Inner, bit, each};
 use crate::copies::{Place, Record, Step};
+use crate::gateway::Event;
 use crate::op::Failure;
 use crate::planted::{self, Bug};
 use crate::units::Time;
@@ -38,6 +39,8 @@ pub use wishes::{MoveError, MovesStatus, Outlook};
 const PLAN_EVERY: Duration = Duration::from_secs(10);
 /// The same when other members can be used than before.
 const PLAN_AGAIN: Duration = Duration::from_secs(1);
+/// The owner is told again of a device that no copies can be moved to after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(600);
 /// How many steps are tried at a time that may have to wait.
 const TRIED_MAX: usize = 64;
 
@@ -70,6 +73,10 @@ pub struct Moves {
     searches: Vec<Search>,
     /// Chunks whose copy on the member that it leaves could not be read.
     distrusted: BTreeSet<u32>,
+    /// Chunks that cannot be moved, as their only current copy has blocks that do not match their checksums.
+    unreadable: BTreeSet<u32>,
+    /// Somebody wants nodes no longer to be filled evenly.
+    was_cancelled: bool,
     /// Members that were empty at the last look, or never were to be.
     told_empty: BTreeSet<u16>,
     pub(super) pace: Pace,
@@ -111,6 +118,7 @@ impl Copies {
         self.tell_empty(cx);
         if !self.is_moving() {
             self.moves.steps.clear();
+            self.moves.unreadable.clear();
             return;
         }
         if self.log.trouble().is_some() {
@@ -153,7 +161,7 @@ impl Copies {
         (self.moves.planned, self.moves.plan_at) = (cx.now, cx.now + PLAN_EVERY);
         let leaving = self.image.leaving().collect();
         let plan = self.image.plan(&leaving, self.image.is_balancing(), &closed);
-        self.moves.stranded = plan.stranded;
+        self.moves.stranded = plan.all_stranded();
         if plan.steps.is_empty() && self.image.is_balancing() && closed.iter().all(|member| leaving.contains(member)) {
             self.decide(Record::Balance { is_wanted: false });
         }
@@ -231,24 +239,60 @@ impl Copies {
     }
 
     /// The move of a chunk was given up. It is tried again later.
-    pub(super) fn drop_guest(&mut self, chunk: u32) {
+    pub(super) fn drop_guest(&mut self, cx: &Cx<'_>, chunk: u32) {
         let Some(Guest { from, to, .. }) = self.moves.guests.remove(&chunk) else { return };
         self.forget_guest_changes(chunk);
         self.free(to, 0);
-        self.moves.steps.push_back(Step { chunk, from, to: to.member });
+        // Another may be found for one that fails.
+        if self.members[usize::from(to.member)].is_calm(cx.now) {
+            self.moves.steps.push_back(Step { chunk, from, to: to.member });
+        }
     }
 
-    /// A copy failed a piece of a move: that which is to move may be unreadable.
-    pub(super) fn move_failed(&mut self, chunk: u32, copy: usize, failure: Failure) {
-        if copy != self.guest_copy() && failure != Failure::ShuttingDown {
+    /// A copy failed a piece of a move: that which is to move may be unreadable, or the new place cannot be written.
+    pub(super) fn move_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, failure: Failure) {
+        if failure == Failure::ShuttingDown {
+            return;
+        }
+        if copy == self.guest_copy() {
+            self.guest_failed(cx, chunk, failure);
+        } else {
             self.moves.distrusted.insert(chunk);
+        }
+    }
+
+    /// A member fails what is written for a copy that moves there: nothing is copied to it for a while.
+    pub(super) fn guest_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, failure: Failure) {
+        let Some(to) = self.guest(chunk) else { return };
+        let Some(state) = self.members.get_mut(usize::from(to.member)) else { return };
+        state.calm_until = state.calm_until.max(cx.now + self.settle_after.max(PLAN_EVERY));
+        if cx.now >= state.tell_flush_at {
+            state.tell_flush_at = cx.now + TELL_AGAIN;
+            let text = format!("no copies can be moved to it: {failure}; see its log, and whether its flash is full");
+            cx.tell(Event::NodeWarning(cx.name(to.member), text));
+        }
+    }
+
+    /// The only current copy of a chunk that is to move has blocks that do not match their checksums.
+    pub(super) fn move_unreadable(&mut self, chunk: u32) {
+        if self.guest(chunk).is_some() {
+            self.moves.unreadable.insert(chunk);
+        }
+    }
+
+    /// A member is to have no copies any more: none is made there.
+    fn drop_guests_on(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let there = self.moves.guests.iter().filter(|(_, guest)| guest.to.member == member);
+        for chunk in there.map(|(&chunk, _)| chunk).collect::<Vec<_>>() {
+            self.give_up(cx, chunk);
         }
     }
 
     /// The guest has what its source has, permanently: it takes the place of the copy that was to move.
     pub(super) fn end_move(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let guest_copy = self.guest_copy();
-        let is_given_up = self.is_on_hold(chunk) || self.log.trouble().is_some();
+        let is_leaving = self.guest(chunk).is_none_or(|to| self.image.is_leaving(to.member));
+        let is_given_up = is_leaving || self.is_on_hold(chunk) || self.log.trouble().is_some();
         let Some(&Guest { copy, from, to }) = self.moves.guests.get(&chunk).filter(|_| !is_given_up) else {
             return self.give_up(cx, chunk);
         };
@@ -277,6 +321,7 @@ impl Copies {
         }
         self.leave(chunk, bit(guest_copy));
         self.moves.distrusted.remove(&chunk);
+        self.moves.unreadable.remove(&chunk);
         self.forget_rot_of(chunk, copy);
         if job.source != copy {
             // What a scrub has found to differ there is gone.

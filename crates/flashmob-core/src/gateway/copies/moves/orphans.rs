@@ -26,6 +26,8 @@ pub struct Search {
     /// It can give back bytes, or cannot.
     gives_back: Option<bool>,
     is_over: bool,
+    /// It goes on there once the node is linked again.
+    resumes: Option<u32>,
 }
 
 impl Search {
@@ -89,15 +91,17 @@ impl Copies {
         let Some((_, from, count)) = search.asked.take() else { return };
         let chunk_bytes = self.image.chunk_bytes();
         let len_bytes = (u64::from(count) * chunk_bytes) as u32;
-        let Some(map) =
-            result.ok().and_then(|bytes| Map::decode(&bytes, len_bytes).ok().map(|map| map.runs().collect::<Vec<_>>()))
-        else {
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            Err(failure) => return self.end_search(member, from, failure),
+        };
+        let Ok(map) = Map::decode(&bytes, len_bytes) else {
             search.is_over = true;
             return;
         };
         let mut at = 0u64;
         let mut first = None;
-        for (run_bytes, is_hole) in map {
+        for (run_bytes, is_hole) in map.runs() {
             if !is_hole && first.is_none() {
                 first = Some(from + (at / chunk_bytes) as u32);
             }
@@ -126,10 +130,28 @@ impl Copies {
         self.look_at(cx.now);
     }
 
+    /// A member's node has failed to look at a slot, or to give it back: it is not asked again, unless it shuts down.
+    pub(super) fn end_search(&mut self, member: u16, slot: u32, failure: Failure) {
+        let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
+        if failure == Failure::ShuttingDown {
+            search.resumes = Some(search.resumes.map_or(slot, |at| at.min(slot)));
+        } else {
+            search.gives_back = Some(false);
+        }
+        search.is_over = true;
+    }
+
+    /// Whether a member's store cannot give bytes back, as far as is known.
+    pub(super) fn keeps_bytes(&self, member: u16) -> bool {
+        let search = self.moves.searches.get(usize::from(member));
+        search.is_some_and(|search| search.gives_back == Some(false))
+    }
+
     /// A slot may hold data that nobody could give back: it is looked for again.
     pub(super) fn search_again(&mut self, member: u16, slot: u32) {
         if let Some(search) = self.moves.searches.get_mut(usize::from(member))
             && search.gives_back != Some(false)
+            && search.resumes.is_none()
         {
             // What was not cleared says nothing about that.
             (search.at, search.cleared, search.is_over) = (search.at.min(slot), None, false);
@@ -138,7 +160,11 @@ impl Copies {
 
     /// A member has no link any more: what it was asked is asked again.
     pub(super) fn drop_search(&mut self, cx: &mut Cx<'_>, member: u16) {
-        let asked = self.moves.searches.get_mut(usize::from(member)).and_then(|search| search.asked.take());
+        let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
+        let (asked, resumes) = (search.asked.take(), search.resumes.take());
+        if let Some(slot) = resumes {
+            self.search_again(member, slot);
+        }
         if let Some((key, from, _)) = asked {
             self.search_again(member, from);
             self.remove_inner(cx, key);

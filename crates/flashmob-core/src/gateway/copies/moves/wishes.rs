@@ -20,10 +20,10 @@ pub enum MoveError {
     NoNode { number: usize, count: usize },
     /// Other nodes are full.
     #[error(
-        "{copies} of the node's copies (of chunk {first} and others) have no room on other nodes that are there, in other domains than their other \
+        "{copies} of the node's copies have no room on other nodes that are there, in other domains than their other \
          copies; {free} slots of {chunk_bytes} bytes are free there"
     )]
-    NoRoom { copies: u32, first: u32, free: u64, chunk_bytes: u64 },
+    NoRoom { copies: u32, free: u64, chunk_bytes: u64 },
     /// A later gateway is in charge.
     #[error("another gateway is in charge of the volume: {0}")]
     Deposed(String),
@@ -52,6 +52,12 @@ pub struct MovesStatus {
     pub left: u64,
     /// Copies that are to leave their node, and for which there is no room elsewhere.
     pub stranded: u32,
+    /// Chunks that cannot be moved before a block is written again: their only current copy does not match its checksums there.
+    pub unreadable: usize,
+    /// A node that has its part in the balance, and cannot be used now.
+    pub waits_for: Option<u16>,
+    /// Somebody ended the balance before its end.
+    pub was_cancelled: bool,
     /// Places that copies have left, and that cannot be used for others yet.
     pub freed: usize,
     /// The free places of all nodes were looked through for what a killed gateway has left there.
@@ -64,10 +70,15 @@ impl Copies {
     /// The state of what moves.
     pub(in super::super) fn moves_status(&self, now: Time) -> MovesStatus {
         let moves = &self.moves;
+        let is_planned = !moves.steps.is_empty() || !moves.guests.is_empty();
+        let is_awaited = |member: u16| self.image.is_balancing() && !is_planned && !self.image.is_leaving(member);
         MovesStatus {
             is_balancing: self.image.is_balancing(),
             left: (moves.steps.len() + moves.guests.len()) as u64,
             stranded: if self.is_moving() { moves.stranded } else { 0 },
+            unreadable: moves.unreadable.len(),
+            waits_for: moves.closed.iter().copied().find(|&member| is_awaited(member)),
+            was_cancelled: moves.was_cancelled,
             freed: moves.freed.len(),
             is_searched: moves.searches.iter().all(Search::is_over),
             bytes_per_s: moves.pace.copies_per_s(now).map(|copies| copies * self.image.chunk_bytes() as f64),
@@ -116,16 +127,17 @@ impl Gateway {
             let plan = copies.image.plan(&leaving, copies.image.is_balancing(), &closed);
             let mut outlook = copies.outlook(&plan);
             let is_news = copies.image.is_leaving(member) != is_leaving;
-            if is_leaving && is_news && plan.stranded > 0 {
+            let stranded = plan.stranded.get(&member).copied().unwrap_or(0);
+            if is_leaving && is_news && stranded > 0 {
                 let open = (0..count as u16).filter(|other| !leaving.contains(other) && !closed.contains(other));
                 let image = &copies.image;
                 let free = open.map(|other| u64::from(image.slots(other).saturating_sub(image.copies_on(other)))).sum();
-                let (first, chunk_bytes) = (plan.first_stranded.unwrap_or(0), image.chunk_bytes());
-                return Err(MoveError::NoRoom { copies: plan.stranded, first, free, chunk_bytes });
+                return Err(MoveError::NoRoom { copies: stranded, free, chunk_bytes: image.chunk_bytes() });
             }
             if !is_dry {
                 if is_news {
                     copies.decide(Record::Leaving { member, is_leaving });
+                    copies.drop_guests_on(cx, member);
                     copies.plan_anew(cx);
                 }
                 outlook.number = copies.log.wanted();
@@ -133,6 +145,15 @@ impl Gateway {
             Ok(outlook)
         });
         decided.unwrap_or(Err(MoveError::NoCopies))
+    }
+
+    /// Whether a node (counted over all volumes) was drained, and has no copies any more.
+    #[must_use]
+    pub fn is_drained(&self, node: usize) -> bool {
+        let Some(state) = self.nodes.get(node) else { return false };
+        let member = state.extent as u16;
+        let copies = self.volumes[state.volume].copies.as_deref();
+        copies.is_some_and(|copies| copies.image.is_leaving(member) && copies.is_empty(member))
     }
 
     /// Has copies moved until all nodes are filled evenly, or no longer (`is_wanted`). If `is_dry`, it only tells what would move.
@@ -145,6 +166,7 @@ impl Gateway {
             if !is_dry {
                 if copies.image.is_balancing() != is_wanted {
                     copies.decide(Record::Balance { is_wanted });
+                    copies.moves.was_cancelled = !is_wanted;
                     copies.plan_anew(cx);
                 }
                 outlook.number = copies.log.wanted();
