@@ -12,17 +12,18 @@ copies_on() { curl -sf "http://$ADMIN/volumes" | jq ".volumes[0].nodes[$1].membe
 volume() { "$FLASHMOB" volume "$1" "$ADMIN" pool "${@:2}"; }
 # posted BODY: the HTTP status of that request to move copies.
 posted() { curl -sS -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' -d "$1" "http://$ADMIN/volumes/move"; }
-# moves_on: waits until fewer copies are left on node 2, if any are.
+# moves_on: waits until fewer copies are left on node 2, and says how many are when somebody is killed.
 moves_on() {
     local before
     before=$(copies_on 2)
-    wait_for 60 "fewer than $before copies to be left" node 2 ".member.copies < $before or .member.copies == 0"
+    wait_for 120 "fewer than $before copies to be left" node 2 ".member.copies < $before or .member.copies == 0"
+    say "$(copies_on 2) copies are left on node 2"
 }
 # is_held NODE: how many bytes its file holds.
 is_held() { du --block-size=1 "$DIR/$1.img" | cut -f1; }
 
-start_copies 4 64MiB 'size = "96MiB"' 'evict_after = "1s"' 'timeout = "60s"'
-check 'the volume is as large as is configured' test $((96 << 20)) = "$(volume show --output json | jq '.volumes[0].size_bytes')"
+start_copies 4 192MiB 'size = "288MiB"' 'evict_after = "3s"' 'timeout = "60s"'
+check 'the volume is as large as is configured' test $((288 << 20)) = "$(volume show --output json | jq '.volumes[0].size_bytes')"
 start_qemu
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
 LOAD_URI=$QEMU_URI start_load load --extents 4 --connections 2 --depth 8 --reads 60 --model "$DIR/model" --seed "$SEED"
@@ -33,7 +34,7 @@ jq -e --argjson copies "$(copies_on 2)" '.copies == $copies and .bytes == $copie
 check 'and nothing is done' node 2 '.member.is_leaving | not'
 check 'a node is drained under load' volume drain 2 --no-wait
 check 'that is told' grep -q 'node 2 is being drained' <(volume show)
-refused 'another has no room on the others' 'have no room on other nodes' "$FLASHMOB" volume drain "$ADMIN" pool 1
+refused 'another has no room on the others' 'would have no room on other nodes' "$FLASHMOB" volume drain "$ADMIN" pool 1
 check 'a node that is not there is not found' test 404 = "$(posted '{"volume":"pool","node":4}')"
 check 'an unknown key is a bad request' test 400 = "$(posted '{"volume":"pool","node":2,"for":7}')"
 
@@ -50,7 +51,7 @@ moves_on
 stop node3 KILL
 run_node node3
 wait_for 20 'the node that gets copies to be linked' is_linked node3
-check 'whoever waits learns that it is empty' volume drain 2
+check 'whoever waits learns that it is empty' timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool 2
 grep -q 'node 2 .* can be switched off$' "$DIR/check.out" || fail "it was told $(cat "$DIR/check.out")"
 check 'it has no copies' node 2 '.member | .copies == 0 and .is_drained'
 whole_again
@@ -59,17 +60,18 @@ gives_back() { [ "$(is_held node2)" -lt $((4 << 20)) ]; }
 wait_for 60 'the bytes of what has moved to be given back' gives_back
 next_phase load
 stop node2
-for extent in 0 1 3; do extent_served load $extent 100; done
+for extent in 0 1 2 3; do extent_served load $extent 100; done
 check 'nothing misses the node that is switched off' are_whole
 
 run_node node2
 wait_for 20 'the node to be linked' is_linked node2
 check 'the node may have copies again' volume drain 2 --cancel
-check 'what would be moved there is told' volume rebalance --dry-run
-grep -q '^volume pool: [1-9][0-9]* copies are to be moved' "$DIR/check.out" || fail "it was told $(cat "$DIR/check.out")"
-check 'nodes are filled evenly' volume rebalance
+# A node that was out often rests for a minute.
+has_steps() { volume rebalance --dry-run | grep '^volume pool: [1-9][0-9]* copies are to be moved' >/dev/null; }
+wait_for 90 'copies to be moved to the node' has_steps
+check 'nodes are filled evenly' timeout 300 "$FLASHMOB" volume rebalance "$ADMIN" pool
 for number in 0 1 2 3; do
-    check "node $number has its share" node $number '.member.copies | . >= 11 and . <= 13'
+    check "node $number has its share" node $number '.member.copies | . >= 35 and . <= 37'
 done
 check 'then nothing is left to do' grep -q '^volume pool: nothing has to be moved$' <(volume rebalance --dry-run)
 end_load load
@@ -81,6 +83,7 @@ whole_again
 for name in node0 node1 node2 node3; do
     check "$name is taken away" volume pause "${name#node}"
     check "and every byte is right without $name" is_all_there
+    check "$name was not used" node "${name#node}" .member.is_paused
     volume resume "${name#node}" >/dev/null
     whole_again
 done

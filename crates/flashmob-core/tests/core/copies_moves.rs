@@ -314,3 +314,28 @@ fn a_balance_waits_for_a_node_that_is_away_and_says_so() {
     let moves = status(&bed).moves;
     assert_eq!((moves.is_balancing, moves.waits_for, moves.was_cancelled), (false, None, true));
 }
+
+#[test]
+fn a_drain_that_would_take_the_room_of_another_is_refused() {
+    // Each of four nodes with four slots has two copies; two nodes can be emptied, no three.
+    for (first, second, third) in [(3, 2, 0), (0, 1, 3)] {
+        let mut bed = bed(4, 1, 8);
+        bed.nodes.iter_mut().for_each(|node| node.fails_writes = Some(Failure::NoSpace));
+        drain(&mut bed, first, true, false).unwrap();
+        drain(&mut bed, second, true, false).unwrap();
+        let refused = drain(&mut bed, third, true, false).unwrap_err();
+        assert_eq!(refused, MoveError::NoRoom { copies: 4, free: 2, chunk_bytes: CHUNK_BYTES });
+    }
+}
+
+#[test]
+fn that_no_current_copy_is_there_is_told() {
+    let mut bed = bed(2, 1, 2);
+    let from = bed.place_of(0, 0);
+    let copies = copies_on(&bed)[from];
+    bed.unlink(from);
+    bed.nodes[from].is_silent = true;
+    drain(&mut bed, from, true, false).unwrap();
+    bed.pass(SECOND * 3);
+    assert_eq!((copies_on(&bed)[from], status(&bed).moves.without_source), (copies, copies as usize));
+}

@@ -84,6 +84,7 @@ pub(super) fn details(moves: &MovesStatus, chunk_bytes: u64) -> MovesDetails {
         left_bytes,
         stranded_copies: moves.stranded,
         unreadable_chunks: moves.unreadable,
+        without_source_chunks: moves.without_source,
         waits_for_node: moves.waits_for.map(usize::from),
         was_cancelled: moves.was_cancelled,
         bytes_per_second,

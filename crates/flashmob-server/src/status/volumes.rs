@@ -81,9 +81,12 @@ pub struct MovesDetails {
     pub left_bytes: u64,
     /// Copies that are to leave their node, and for which there is no room on nodes that are there.
     pub stranded_copies: u32,
-    /// Chunks that cannot be moved before a block of them is written again: their only current copy does not match its checksum there.
+    /// Chunks that cannot be moved before a block of them is written again, or a node is back: no copy that is there matches its checksum.
     #[serde(default)]
     pub unreadable_chunks: usize,
+    /// Chunks that cannot be moved now: no current copy of them is there.
+    #[serde(default)]
+    pub without_source_chunks: usize,
     /// A node that has its part in filling nodes evenly, and cannot be used now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_node: Option<usize>,

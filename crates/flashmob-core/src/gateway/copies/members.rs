@@ -41,6 +41,9 @@ pub struct Member {
     pub usable_since: Time,
     /// No copies on it are made current before this time.
     pub calm_until: Time,
+    /// No copies are moved to it before this time, as it failed some; and when the owner may be told again.
+    pub no_guests_until: Time,
+    pub tell_guests_at: Time,
     /// When it was put out, the last few times.
     pub put_out: VecDeque<Time>,
     /// Its flush that is under way, before chunks are settled.
@@ -68,6 +71,11 @@ impl Member {
             self.put_out.pop_front();
         }
         self.put_out.push_back(now);
+    }
+
+    /// Whether copies may be moved to it.
+    pub fn takes_guests(&self, now: Time) -> bool {
+        self.is_calm(now) && now >= self.no_guests_until
     }
 
     /// Whether its copies may be made equal.
@@ -150,7 +158,9 @@ impl Copies {
         // What its device failed to do is over.
         if let Some(state) = self.members.get_mut(usize::from(member)) {
             (state.calm_until, state.sync_again, state.tell_flush_at) = (cx.now, cx.now, cx.now);
+            (state.no_guests_until, state.tell_guests_at) = (cx.now, cx.now);
         }
+        self.search_anew(member);
         let open: Vec<(u32, usize)> =
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
         for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {

@@ -178,7 +178,8 @@ impl Copies {
     /// The source of a resync is corrupt: another current copy has to mend it first.
     pub(super) fn source_is_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some((source, range)) = self.jobs.get(&chunk).map(|job| (job.source, job.range)) else { return };
-        if self.current(chunk).count_ones() == 1 {
+        let others = self.current(chunk) & !bit(source) & !self.corrupt_of(chunk);
+        if self.usable_of(cx, chunk, others) == 0 {
             self.move_unreadable(chunk);
         }
         self.give_up(cx, chunk);

@@ -115,6 +115,7 @@ impl Copies {
         (state.is_paused, state.needed_at) = (false, None);
         state.seen.clear();
         self.unlinked(cx, member);
+        self.search_anew(member);
         self.forget_scrub_of(cx, member);
         self.give_up_member(cx, member);
         self.after_bulk(cx, member);

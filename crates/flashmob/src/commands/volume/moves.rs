@@ -197,7 +197,7 @@ fn state(volume: &VolumeDetails, request: &MoveRequest) -> anyhow::Result<State>
 
 /// Why nothing moves, if there is a reason.
 pub(super) fn why(moves: &MovesDetails) -> Option<String> {
-    let MovesDetails { stranded_copies, unreadable_chunks, waits_for_node, .. } = *moves;
+    let MovesDetails { stranded_copies, unreadable_chunks, without_source_chunks, waits_for_node, .. } = *moves;
     let reasons = [
         (stranded_copies > 0).then(|| format!("{stranded_copies} copies have no room on nodes that are there")),
         (unreadable_chunks > 0).then(|| {
@@ -205,6 +205,8 @@ pub(super) fn why(moves: &MovesDetails) -> Option<String> {
                 "{unreadable_chunks} chunks have blocks that match their checksums on no current copy: write them again"
             )
         }),
+        (without_source_chunks > 0)
+            .then(|| format!("{without_source_chunks} chunks have no current copy on a node that is there")),
         waits_for_node.map(|node| format!("node {node} is away, paused or was silent too often")),
     ];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();

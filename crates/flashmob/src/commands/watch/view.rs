@@ -236,6 +236,8 @@ fn mark_of(node: &LiveNode) -> (&'static str, Color) {
         "ready" if node.is_hot || node.is_battery_low || node.is_space_little => ("!", Color::Yellow),
         "ready" => ("+", Color::Green),
         "connecting" | "paused" => ("~", Color::Yellow),
+        // It may be off.
+        "drained" => ("-", Color::Reset),
         _ => ("x", Color::Red),
     }
 }

@@ -11,9 +11,8 @@ use crate::gateway::Event;
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
-use crate::units::Time;
 
-/// To give back a slot costs the lane as much as copying so many bytes.
+/// To give back a slot is to the lane like copying so many bytes.
 const CLEARED_COST_BYTES: u32 = 4096;
 
 /// A slot in quarantine.
@@ -22,7 +21,7 @@ pub struct Freed {
     /// The decision that must be durable.
     after: u64,
     /// What makes its bytes zeros.
-    clear: Option<(RequestKey, Time)>,
+    clear: Option<RequestKey>,
     /// That was tried, and has done it.
     is_tried: bool,
     is_clean: bool,
@@ -88,17 +87,16 @@ impl Copies {
         // At most CHUNK_BYTES_MAX.
         self.send(cx, key, place.member, what, (range.start, self.image.chunk_bytes() as u32));
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
-            freed.clear = Some((key, cx.now));
+            freed.clear = Some(key);
         }
     }
 
     /// A slot has only zeros, or that failed.
     pub(in super::super) fn cleared(&mut self, cx: &mut Cx<'_>, place: Place, result: Result<(), Failure>) {
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
-            if let Some((_, begun)) = freed.clear.take() {
-                cx.lane.ended(cx.now, begun);
-            }
-            (freed.is_tried, freed.is_clean) = (true, result.is_ok());
+            (freed.clear, freed.is_tried, freed.is_clean) = (None, true, result.is_ok());
+            // Others may feel it, and it says nothing about how long copying takes.
+            cx.lane.works(cx.now);
             self.counters.freed += u64::from(result.is_ok());
         }
         if let Err(failure) = result {
@@ -113,7 +111,7 @@ impl Copies {
         let of_member = self.moves.freed.range_mut((member, 0)..=(member, u32::MAX));
         let keys: Vec<RequestKey> = of_member
             .filter_map(|(_, freed)| {
-                let key = freed.clear.take().map(|(key, _)| key);
+                let key = freed.clear.take();
                 freed.is_tried |= key.is_some();
                 key
             })

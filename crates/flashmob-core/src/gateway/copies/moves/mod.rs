@@ -41,6 +41,8 @@ const PLAN_EVERY: Duration = Duration::from_secs(10);
 const PLAN_AGAIN: Duration = Duration::from_secs(1);
 /// The owner is told again of a device that no copies can be moved to after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(600);
+/// For how long nothing is moved to a member that failed it.
+const NO_GUESTS_FOR: Duration = Duration::from_secs(30);
 /// How many steps are tried at a time that may have to wait.
 const TRIED_MAX: usize = 64;
 
@@ -75,6 +77,8 @@ pub struct Moves {
     distrusted: BTreeSet<u32>,
     /// Chunks that cannot be moved, as their only current copy has blocks that do not match their checksums.
     unreadable: BTreeSet<u32>,
+    /// Chunks that cannot be moved now, as no current copy is there.
+    without_source: BTreeSet<u32>,
     /// Somebody wants nodes no longer to be filled evenly.
     was_cancelled: bool,
     /// Members that were empty at the last look, or never were to be.
@@ -119,6 +123,7 @@ impl Copies {
         if !self.is_moving() {
             self.moves.steps.clear();
             self.moves.unreadable.clear();
+            self.moves.without_source.clear();
             return;
         }
         if self.log.trouble().is_some() {
@@ -141,10 +146,8 @@ impl Copies {
 
     /// Members to which nothing can be copied now.
     fn closed(&self, cx: &Cx<'_>) -> BTreeSet<u16> {
-        let is_closed = |&member: &u16| {
-            let is_calm = self.members[usize::from(member)].is_calm(cx.now);
-            !self.is_usable(cx, member) || !is_calm
-        };
+        let is_closed =
+            |&member: &u16| !self.is_usable(cx, member) || !self.members[usize::from(member)].takes_guests(cx.now);
         (0..self.members.len() as u16).filter(is_closed).collect()
     }
 
@@ -162,9 +165,13 @@ impl Copies {
         let leaving = self.image.leaving().collect();
         let plan = self.image.plan(&leaving, self.image.is_balancing(), &closed);
         self.moves.stranded = plan.all_stranded();
-        if plan.steps.is_empty() && self.image.is_balancing() && closed.iter().all(|member| leaving.contains(member)) {
+        let are_stuck = plan.steps.iter().all(|step| self.moves.unreadable.contains(&step.chunk));
+        if are_stuck && self.image.is_balancing() && closed.iter().all(|member| leaving.contains(member)) {
             self.decide(Record::Balance { is_wanted: false });
         }
+        let planned: BTreeSet<u32> = plan.steps.iter().map(|step| step.chunk).collect();
+        self.moves.unreadable.retain(|chunk| planned.contains(chunk));
+        self.moves.without_source.clear();
         (self.moves.steps, self.moves.closed) = (plan.steps.into(), closed);
     }
 
@@ -187,9 +194,19 @@ impl Copies {
         if self.image.is_leaving(to) || from == to || places.any(is_beside) {
             return Begun::Never;
         }
-        if self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) || self.is_stuck(cx, chunk) || !room.contains(&to) {
+        if self.is_on_hold(chunk)
+            || self.jobs.contains_key(&chunk)
+            || self.is_stuck(cx, chunk)
+            || !room.contains(&to)
+            || !self.members[usize::from(to)].takes_guests(cx.now)
+        {
             return Begun::Later;
         }
+        if self.usable_of(cx, chunk, self.current(chunk)) == 0 {
+            self.moves.without_source.insert(chunk);
+            return Begun::Later;
+        }
+        self.moves.without_source.remove(&chunk);
         let (Some(slot), Some(source)) = (self.free_slot(to), self.source_of_move(cx, chunk, copy)) else {
             return Begun::Later;
         };
@@ -244,7 +261,7 @@ impl Copies {
         self.forget_guest_changes(chunk);
         self.free(to, 0);
         // Another may be found for one that fails.
-        if self.members[usize::from(to.member)].is_calm(cx.now) {
+        if self.members[usize::from(to.member)].takes_guests(cx.now) {
             self.moves.steps.push_back(Step { chunk, from, to: to.member });
         }
     }
@@ -265,15 +282,15 @@ impl Copies {
     pub(super) fn guest_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, failure: Failure) {
         let Some(to) = self.guest(chunk) else { return };
         let Some(state) = self.members.get_mut(usize::from(to.member)) else { return };
-        state.calm_until = state.calm_until.max(cx.now + self.settle_after.max(PLAN_EVERY));
-        if cx.now >= state.tell_flush_at {
-            state.tell_flush_at = cx.now + TELL_AGAIN;
+        state.no_guests_until = cx.now + NO_GUESTS_FOR;
+        if cx.now >= state.tell_guests_at {
+            state.tell_guests_at = cx.now + TELL_AGAIN;
             let text = format!("no copies can be moved to it: {failure}; see its log, and whether its flash is full");
             cx.tell(Event::NodeWarning(cx.name(to.member), text));
         }
     }
 
-    /// The only current copy of a chunk that is to move has blocks that do not match their checksums.
+    /// No copy that is there has blocks of a chunk that is to move.
     pub(super) fn move_unreadable(&mut self, chunk: u32) {
         if self.guest(chunk).is_some() {
             self.moves.unreadable.insert(chunk);

@@ -28,6 +28,8 @@ pub struct Search {
     is_over: bool,
     /// It goes on there once the node is linked again.
     resumes: Option<u32>,
+    /// The last slot that was given back because of it.
+    found: Option<u32>,
 }
 
 impl Search {
@@ -107,17 +109,21 @@ impl Copies {
             }
             at += u64::from(run_bytes);
         }
+        let is_free = first.is_some_and(|slot| self.is_free(member, slot));
+        let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
         let was_cleared = search.cleared.take().is_some();
         match first {
+            // A copy is made there by now, or that does not help with this one.
+            Some(slot) if !is_free || (search.found == Some(slot) && !was_cleared) => {
+                search.at = search.at.min(slot + 1);
+            }
             Some(_) if was_cleared => (search.gives_back, search.is_over) = (Some(false), true),
             // All before it are holes, as far as the map goes.
             Some(slot) => {
-                search.at = search.at.min(slot);
+                (search.at, search.found) = (search.at.min(slot), Some(slot));
                 search.cleared = search.gives_back.is_none().then_some(slot);
-                if self.is_free(member, slot) {
-                    self.counters.orphans += 1;
-                    self.free(Place { member, slot }, 0);
-                }
+                self.counters.orphans += 1;
+                self.free(Place { member, slot }, 0);
             }
             None => {
                 if was_cleared {
@@ -130,15 +136,22 @@ impl Copies {
         self.look_at(cx.now);
     }
 
-    /// A member's node has failed to look at a slot, or to give it back: it is not asked again, unless it shuts down.
+    /// A member's node has failed to look at a slot, or to give it back: it is asked again once it is linked anew, unless it cannot do that.
     pub(super) fn end_search(&mut self, member: u16, slot: u32, failure: Failure) {
         let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
-        if failure == Failure::ShuttingDown {
-            search.resumes = Some(search.resumes.map_or(slot, |at| at.min(slot)));
-        } else {
+        if failure == Failure::NotSupported {
             search.gives_back = Some(false);
+        } else {
+            search.resumes = Some(search.resumes.map_or(slot, |at| at.min(slot)));
         }
         search.is_over = true;
+    }
+
+    /// A member's device was started anew, or has another extent: what is known of its free slots counts no more.
+    pub(in super::super) fn search_anew(&mut self, member: u16) {
+        if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
+            *search = Search { asked: search.asked.take(), ..Search::default() };
+        }
     }
 
     /// Whether a member's store cannot give bytes back, as far as is known.
@@ -154,7 +167,7 @@ impl Copies {
             && search.resumes.is_none()
         {
             // What was not cleared says nothing about that.
-            (search.at, search.cleared, search.is_over) = (search.at.min(slot), None, false);
+            (search.at, search.cleared, search.found, search.is_over) = (search.at.min(slot), None, None, false);
         }
     }
 

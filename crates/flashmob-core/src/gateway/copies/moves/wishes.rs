@@ -20,7 +20,7 @@ pub enum MoveError {
     NoNode { number: usize, count: usize },
     /// Other nodes are full.
     #[error(
-        "{copies} of the node's copies have no room on other nodes that are there, in other domains than their other \
+        "{copies} copies would have no room on other nodes that are there, in other domains than their other \
          copies; {free} slots of {chunk_bytes} bytes are free there"
     )]
     NoRoom { copies: u32, free: u64, chunk_bytes: u64 },
@@ -52,8 +52,10 @@ pub struct MovesStatus {
     pub left: u64,
     /// Copies that are to leave their node, and for which there is no room elsewhere.
     pub stranded: u32,
-    /// Chunks that cannot be moved before a block is written again: their only current copy does not match its checksums there.
+    /// Chunks that cannot be moved before a block is written again, or a node is back: no copy that is there matches its checksums.
     pub unreadable: usize,
+    /// Chunks that cannot be moved now: no current copy of them is there.
+    pub without_source: usize,
     /// A node that has its part in the balance, and cannot be used now.
     pub waits_for: Option<u16>,
     /// Somebody ended the balance before its end.
@@ -77,6 +79,7 @@ impl Copies {
             left: (moves.steps.len() + moves.guests.len()) as u64,
             stranded: if self.is_moving() { moves.stranded } else { 0 },
             unreadable: moves.unreadable.len(),
+            without_source: moves.without_source.len(),
             waits_for: moves.closed.iter().copied().find(|&member| is_awaited(member)),
             was_cancelled: moves.was_cancelled,
             freed: moves.freed.len(),
@@ -127,12 +130,17 @@ impl Gateway {
             let plan = copies.image.plan(&leaving, copies.image.is_balancing(), &closed);
             let mut outlook = copies.outlook(&plan);
             let is_news = copies.image.is_leaving(member) != is_leaving;
-            let stranded = plan.stranded.get(&member).copied().unwrap_or(0);
-            if is_leaving && is_news && stranded > 0 {
+            if is_leaving && is_news && plan.all_stranded() > 0 {
+                // Those that are drained already may have no room either.
+                let others: BTreeSet<u16> = copies.image.leaving().collect();
+                let before = copies.image.plan(&others, copies.image.is_balancing(), &closed).all_stranded();
+                let stranded = plan.all_stranded().saturating_sub(before);
                 let open = (0..count as u16).filter(|other| !leaving.contains(other) && !closed.contains(other));
                 let image = &copies.image;
                 let free = open.map(|other| u64::from(image.slots(other).saturating_sub(image.copies_on(other)))).sum();
-                return Err(MoveError::NoRoom { copies: stranded, free, chunk_bytes: image.chunk_bytes() });
+                if stranded > 0 {
+                    return Err(MoveError::NoRoom { copies: stranded, free, chunk_bytes: image.chunk_bytes() });
+                }
             }
             if !is_dry {
                 if is_news {
