@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Shows that PostgreSQL on ext4 on a volume with copies loses nothing and fails nothing while nodes die, freeze, restart, fill up, lose their file and return flipped bits, and the gateway dies.
+# Shows that PostgreSQL on ext4 on a volume with copies loses nothing and fails nothing while nodes die, freeze, restart, fill up, lose their file, return flipped bits and are drained, and the gateway dies.
 # Tier: slow
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 # FAULTS=all: each fault on each node; else on two that are drawn. SEED repeats a run. KINDS names some of the faults.
 FAULTS=${FAULTS:-two}
-KINDS=${KINDS:-killed frozen restarted filled flipped gateway_killed lost}
-NODE_COUNT=8 NODE_BYTES=$((192 << 20)) CLIENTS=4 SCALE=${SCALE:-3}
+KINDS=${KINDS:-killed frozen restarted filled flipped gateway_killed lost drained}
+NODE_COUNT=8 NODE_BYTES=$((256 << 20)) CLIENTS=4 SCALE=${SCALE:-3}
 FROZEN_S=6
 [ "$FAULTS" != all ] || FROZEN_S=20
 
@@ -42,6 +42,7 @@ choose; TO_RESTART=("${CHOSEN[@]}")
 choose; TO_FILL=("${CHOSEN[@]}")
 choose; TO_LOSE=("${CHOSEN[@]}")
 choose; TO_FLIP=("${CHOSEN[@]}")
+choose; TO_DRAIN=("${CHOSEN[@]}")
 
 # The cluster.
 NODE_SIZE=$NODE_BYTES
@@ -57,7 +58,8 @@ for node in "${ALL[@]}"; do
     fi
     DATA=$DIR/$node/extent start_node "$node" $NODE_BYTES
 done
-write_config 'layout = "mapped"' 'copies = 2' 'evict_after = "3s"' 'timeout = "120s"'
+# With room for the copies of one node.
+write_config 'layout = "mapped"' 'copies = 2' 'size = "768MiB"' 'evict_after = "3s"' 'timeout = "120s"'
 gateway_again
 whole_again
 
@@ -192,6 +194,42 @@ flipped() {
     kill -CONT "${PID[$1]}"
     check "$(copies_say ".mended - $mended") blocks were mended, $left were put back, none was unreadable" copies '.unreadable == 0'
 }
+# drain NODE OPTION...: flashmob volume drain.
+drain() { timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool "${1#node}" "${@:2}"; }
+copies_on() { curl -sf "http://$ADMIN/volumes" | jq ".volumes[0].nodes[${1#node}].member.copies"; }
+has_fewer() { [ "$(copies_on "$1")" -lt "$2" ]; }
+# All its copies go to other nodes, and come back. Each time somebody is killed in the middle: the gateway, the node, or another.
+drained() {
+    local victims=(gateway "$1" "node$(((${1#node} + 1 + RANDOM % (NODE_COUNT - 1)) % NODE_COUNT))") victim before what
+    for what in drained 'filled evenly'; do
+        before=$(copies_on "$1")
+        draw 3
+        victim=${victims[DRAWN]}
+        if [ "$what" = drained ]; then
+            check "$1 is to be drained" drain "$1" --no-wait
+            wait_for 60 "copies of $1 to move" has_fewer "$1" "$before"
+        else
+            check "$1 may have copies again" drain "$1" --cancel
+            check 'nodes are to be filled evenly' "$FLASHMOB" volume rebalance "$ADMIN" pool --no-wait
+        fi
+        say "$victim is killed; $1 has $(copies_on "$1") copies"
+        stop "$victim" KILL
+        if [ "$victim" = gateway ]; then
+            gateway_again
+        else
+            run_node "$victim"
+            wait_for 20 "$victim to be linked" is_linked "$victim"
+        fi
+        if [ "$what" = drained ]; then
+            check "$1 is drained, $victim was killed meanwhile" drain "$1"
+            check "$1 has no copies" test "$(copies_on "$1")" = 0
+        else
+            check "nodes are filled evenly, $victim was killed meanwhile" timeout 300 "$FLASHMOB" volume rebalance "$ADMIN" pool
+            check "$1 has copies" test "$(copies_on "$1")" -gt 20
+        fi
+        wait_for 120 'all copies to be equal' are_whole
+    done
+}
 gateway_killed() {
     stop gateway KILL
     gateway_again
@@ -204,6 +242,7 @@ struck restarted "${TO_RESTART[@]}"
 struck filled "${TO_FILL[@]}"
 struck flipped "${TO_FLIP[@]}"
 struck gateway_killed gateway
+struck drained "${TO_DRAIN[@]}"
 if "$FLASHMOB" volume replace --help >/dev/null 2>&1; then
     struck lost "${TO_LOSE[@]}"
 else
