@@ -37,6 +37,19 @@ fn drain(bed: &mut FlashBed, node: usize, is_leaving: bool, is_dry: bool) -> Res
     bed.bed.gateway.drain_node(bed.bed.now, 0, node, is_leaving, is_dry)
 }
 
+/// Time goes by and nodes answer, and no decision becomes durable.
+fn pass_undurable(bed: &mut FlashBed, time: Duration) {
+    let end = bed.bed.now + time;
+    while bed.bed.now < end {
+        bed.bed.now = bed.bed.now + Duration::from_millis(50);
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.bed.turn();
+        (0..bed.nodes.len()).for_each(|n| {
+            bed.answer(n);
+        });
+    }
+}
+
 /// The first byte of each block of the volume, as all copies have it.
 fn content(bed: &FlashBed) -> Vec<u8> {
     let blocks = |chunk| (0..16).map(move |block| (chunk, block));
@@ -120,26 +133,12 @@ fn changes_go_to_both_places_until_the_new_one_is_durable() {
     bed.nodes[new].is_silent = false;
     bed.nodes.iter_mut().for_each(|node| node.seen.clear());
     // Nothing is durable from now on.
-    for _ in 0..200 {
-        bed.bed.now = bed.bed.now + Duration::from_millis(50);
-        bed.bed.gateway.handle_timeout(bed.bed.now);
-        bed.bed.turn();
-        (0..2).for_each(|n| {
-            bed.answer(n);
-        });
-    }
+    pass_undurable(&mut bed, SECOND * 10);
     assert_eq!(map(&bed).places(0)[0].member, new as u16, "it is decided");
     let wrote = |bed: &FlashBed, node: usize| bed.nodes[node].seen.iter().filter(|piece| piece.op == Op::Write).count();
     let before = wrote(&bed, new);
     bed.bed.submit(bed.client, Op::Write, BLOCK, 512);
-    for _ in 0..20 {
-        bed.bed.now = bed.bed.now + Duration::from_millis(50);
-        bed.bed.gateway.handle_timeout(bed.bed.now);
-        bed.bed.turn();
-        (0..2).for_each(|n| {
-            bed.answer(n);
-        });
-    }
+    pass_undurable(&mut bed, SECOND);
     assert_eq!((wrote(&bed, new), bed.results()), (before, Vec::new()), "the old place would lack it");
     let is_zeroed = |bed: &FlashBed| bed.nodes[old].seen.iter().any(|piece| piece.op == Op::WriteZeroes);
     assert!(!is_zeroed(&bed), "nor is the old place given up");

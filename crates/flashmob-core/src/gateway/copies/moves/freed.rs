@@ -3,6 +3,7 @@
 //! A slot is in *quarantine* until the new place is durable, and everything was answered or fenced that was sent to the old one: an answer from there
 //! would be taken for one of the chunk that left, with the bytes of the chunk that came. Then its bytes are given back to the flash.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::{Copies, Cx, Inner};
@@ -128,7 +129,7 @@ impl Copies {
             return;
         }
         let is_empty = |&member: &u16| self.is_empty(member);
-        let empty: std::collections::BTreeSet<u16> = self.image.leaving().filter(is_empty).collect();
+        let empty: BTreeSet<u16> = self.image.leaving().filter(is_empty).collect();
         for &member in empty.difference(&self.moves.told_empty) {
             let text = "it has no copies any more: it can be switched off".to_string();
             cx.tell(Event::NodeWarning(cx.name(member), text));

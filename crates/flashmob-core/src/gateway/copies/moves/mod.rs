@@ -81,7 +81,7 @@ pub struct Moves {
     without_source: BTreeSet<u32>,
     /// Somebody wants nodes no longer to be filled evenly.
     was_cancelled: bool,
-    /// Members that were empty at the last look, or never were to be.
+    /// Drained members that were empty at the last look: the owner was told.
     told_empty: BTreeSet<u16>,
     pub(super) pace: Pace,
 }
