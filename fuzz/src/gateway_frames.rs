@@ -62,6 +62,7 @@ pub fn run(data: &[u8]) {
     let mut choices = Choices(data);
     let control = choices.u8();
     let extent = |n: usize| ExtentSpec {
+        is_gone: false,
         name: format!("node {n}"),
         size_bytes: (control >> n & 1 != 0).then_some(NODE_BYTES[n]),
         is_local: false,

@@ -131,6 +131,10 @@ listed! {
         SlotFreedBeforeCommit => "slot-freed-before-commit",
         /// The slot that a copy has left is free while answers from there are under way.
         SlotReusedEarly => "slot-reused-early",
+        /// A node that was added gets copies, whatever its extent holds.
+        JoinedUnsearched => "joined-unsearched",
+        /// A node that was added gets copies before it is on record that it may.
+        GuestBeforeJoined => "guest-before-joined",
         /// Changes are sent to the new place of a copy, and not to the old one, before that is durable.
         MovedNotAwaited => "moved-not-awaited",
         /// A copy moves without the last digest.

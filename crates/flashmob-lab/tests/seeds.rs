@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 20] {
+fn faults_of_copies() -> [Fault; 22] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -41,6 +41,8 @@ fn faults_of_copies() -> [Fault; 20] {
         Fault::Measure(0, true),
         Fault::Drain(0, time),
         Fault::Balance,
+        Fault::Join(false),
+        Fault::Remove(0),
     ]
 }
 

@@ -1,7 +1,10 @@
 //! Why a record does not fit an image, and a file is not a map.
 
 use super::log::VERSION;
-use super::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNKS_MAX, COPIES_MAX, DOMAIN_BYTES_MAX, MEMBERS_MAX, PLACES_MAX};
+use super::{
+    ADDRESS_BYTES_MAX, CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNKS_MAX, COPIES_MAX, DOMAIN_BYTES_MAX, MEMBERS_MAX,
+    PLACES_MAX,
+};
 
 /// Why a record is refused. The image is as before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +46,12 @@ pub enum MapError {
     /// No such chunks, or none.
     #[error("{count} chunks from {first_chunk} are not in a volume of {chunks} chunks")]
     UnknownChunks { first_chunk: u32, count: u64, chunks: u32 },
+    /// No address, or a long one.
+    #[error("the address of member {member} has {len_bytes} bytes; it needs 1 to {ADDRESS_BYTES_MAX}")]
+    Address { member: u16, len_bytes: usize },
+    /// Only members without copies are removed, or join.
+    #[error("member {member} has {copies} copies")]
+    HasCopies { member: u16, copies: u32 },
     /// No such copy.
     #[error("chunk {chunk} has no copy {copy}; it has {copies}, counted from 0")]
     UnknownCopy { chunk: u32, copy: u8, copies: usize },

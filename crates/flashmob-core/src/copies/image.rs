@@ -1,6 +1,6 @@
 //! The map in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{self, History, Start};
 use super::load::Loader;
@@ -71,6 +71,12 @@ pub struct MapImage {
     pub(super) leaving: BTreeSet<u16>,
     /// Members are to be filled evenly.
     pub(super) is_balancing: bool,
+    /// Where members' nodes are, as far as that is on record.
+    pub(super) addresses: BTreeMap<u16, String>,
+    /// Members that have yet to show that their extents may be used.
+    pub(super) joining: BTreeSet<u16>,
+    /// Members that were removed.
+    pub(super) gone: BTreeSet<u16>,
     /// Of each chunk.
     marks: Vec<Marks>,
     tally: Tally,
@@ -142,6 +148,9 @@ impl MapImage {
             taken: Slots::default(),
             leaving: BTreeSet::new(),
             is_balancing: false,
+            addresses: BTreeMap::new(),
+            joining: BTreeSet::new(),
+            gone: BTreeSet::new(),
             marks,
             tally,
         }
@@ -333,7 +342,11 @@ impl MapImage {
     /// Applies a record that is not counted, as one of a snapshot.
     pub(super) fn change(&mut self, record: &Record) -> Result<(), MapError> {
         match *record {
-            Record::Begin { .. } | Record::Member { .. } | Record::Places { .. } => Err(MapError::Order(record.name())),
+            Record::Begin { .. } | Record::Places { .. } => Err(MapError::Order(record.name())),
+            Record::Member { number, extent_id, size_bytes, ref domain } => {
+                let domain = domain.clone();
+                self.add_member(number, Member { extent_id, boot_id: None, seen: None, size_bytes, domain })
+            }
             // Of a snapshot of an earlier build, which does not say when it was.
             Record::Epoch { epoch, nonce } => {
                 self.set_charge(epoch, nonce)?;
@@ -387,6 +400,9 @@ impl MapImage {
                 self.is_balancing = is_wanted;
                 Ok(())
             }
+            Record::Address { member, ref address } => self.set_address(member, address),
+            Record::Joining { member, is_joining } => self.set_joining(member, is_joining),
+            Record::Gone { member } => self.remove_member(member),
         }
     }
 
@@ -421,6 +437,7 @@ impl MapImage {
     /// A fresh extent holds nothing, so all copies on it are behind, in the same step: no order of records can show it
     /// as current.
     fn replace(&mut self, member: u16, extent_id: [u8; 16], size_bytes: u64) -> Result<(), MapError> {
+        self.check_present(member)?;
         let current = self.members.get(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
         if size_bytes < current.size_bytes {
             let current_bytes = current.size_bytes;
@@ -481,6 +498,10 @@ impl MapImage {
         records.extend(self.was_linear.then_some(Record::Linear));
         records.extend(self.leaving().map(|member| Record::Leaving { member, is_leaving: true }));
         records.extend(self.is_balancing.then_some(Record::Balance { is_wanted: true }));
+        let addresses = self.addresses.iter();
+        records.extend(addresses.map(|(&member, address)| Record::Address { member, address: address.clone() }));
+        records.extend(self.joining.iter().map(|&member| Record::Joining { member, is_joining: true }));
+        records.extend(self.gone.iter().map(|&member| Record::Gone { member }));
         let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
         records.extend(boots);
         let seen = numbered().filter_map(|(member, known)| {

@@ -24,6 +24,7 @@
 mod error;
 mod history;
 mod image;
+mod joined;
 mod linear;
 mod load;
 mod log;
@@ -66,6 +67,8 @@ pub const CHUNKS_MAX: u32 = 1 << 24;
 pub const MEMBERS_MAX: usize = 4096;
 /// The longest name of a domain, in bytes.
 pub const DOMAIN_BYTES_MAX: usize = 64;
+/// Longest address of a member, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 255;
 /// Most places in one record. Larger tables need several records, so that one of them stays far below a batch.
 pub const PLACES_MAX: usize = 12_288;
 /// Most starts of gateways that a map keeps, the last of them.

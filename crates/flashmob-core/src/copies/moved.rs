@@ -25,7 +25,8 @@ impl MapImage {
     /// How many chunks a member has room for.
     #[must_use]
     pub fn slots(&self, member: u16) -> u32 {
-        let bytes = self.members.get(usize::from(member)).map_or(0, |member| member.size_bytes);
+        let known = self.members.get(usize::from(member)).filter(|_| !self.is_gone(member));
+        let bytes = known.map_or(0, |known| known.size_bytes);
         u32::try_from(bytes / self.chunk_bytes).unwrap_or(u32::MAX)
     }
 
@@ -48,6 +49,10 @@ impl MapImage {
         let copies = self.copies;
         let at = usize::from(copy);
         let Some(&from) = self.places(chunk).get(at) else { return Err(MapError::UnknownCopy { chunk, copy, copies }) };
+        if self.is_joining(to.member) {
+            return Err(MapError::UnknownMember(to.member));
+        }
+        self.check_present(to.member)?;
         check_place(chunk, to, self)?;
         for (other, &place) in self.places(chunk).iter().enumerate() {
             if other != at {
@@ -68,9 +73,7 @@ impl MapImage {
     }
 
     pub(super) fn set_leaving(&mut self, member: u16, is_leaving: bool) -> Result<(), MapError> {
-        if usize::from(member) >= self.members.len() {
-            return Err(MapError::UnknownMember(member));
-        }
+        self.check_present(member)?;
         if is_leaving {
             self.leaving.insert(member);
         } else {

@@ -46,10 +46,11 @@ const OFF: u32 = 20;
 
 impl MapImage {
     /// The copies that are to move so that `leaving` members have none, and, if `is_balanced`, the others have their share. Nothing moves to
-    /// `closed` members, nor to even them out.
+    /// `closed` members, nor to joining ones, nor to even them out.
     #[must_use]
     pub fn plan(&self, leaving: &BTreeSet<u16>, is_balanced: bool, closed: &BTreeSet<u16>) -> Plan {
-        let mut planner = Planner::new(self, leaving, closed);
+        let closed = closed.union(&self.joining).copied().collect();
+        let mut planner = Planner::new(self, leaving, &closed);
         planner.empty_leaving();
         if is_balanced {
             planner.balance();

@@ -5,8 +5,7 @@ use crate::enums::listed;
 use crate::wire::WireError;
 use crate::wire::frame::{Fields, put_text};
 
-/// One change of a map. A map begins with `Begin`, its members and the places of all chunks; these three never come
-/// later.
+/// One change of a map. A map begins with `Begin`, its members and the places of all chunks. Later, a `Member` is one more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// The first record of every file.
@@ -130,6 +129,25 @@ pub enum Record {
         /// Copies are to be moved until they are.
         is_wanted: bool,
     },
+    /// Where a member's node is.
+    Address {
+        /// The member.
+        member: u16,
+        /// `host:port`, 1 to [`ADDRESS_BYTES_MAX`](super::ADDRESS_BYTES_MAX) bytes.
+        address: String,
+    },
+    /// Whether a member that was added has yet to show that its extent may be used.
+    Joining {
+        /// The member.
+        member: u16,
+        /// It gets no copies yet.
+        is_joining: bool,
+    },
+    /// A member without copies is removed.
+    Gone {
+        /// The member.
+        member: u16,
+    },
 }
 
 listed! {
@@ -153,6 +171,9 @@ listed! {
         Moved = 14 => "moved",
         Leaving = 15 => "leaving",
         Balance = 16 => "balance",
+        Address = 17 => "address",
+        Joining = 18 => "joining",
+        Gone = 19 => "gone",
     }
 }
 
@@ -190,6 +211,9 @@ impl Record {
             Record::Moved { .. } => Kind::Moved,
             Record::Leaving { .. } => Kind::Leaving,
             Record::Balance { .. } => Kind::Balance,
+            Record::Address { .. } => Kind::Address,
+            Record::Joining { .. } => Kind::Joining,
+            Record::Gone { .. } => Kind::Gone,
         }
     }
 
@@ -269,6 +293,15 @@ impl Record {
                 out.push(u8::from(*is_leaving));
             }
             Record::Balance { is_wanted } => out.push(u8::from(*is_wanted)),
+            Record::Address { member, address } => {
+                out.extend_from_slice(&member.to_le_bytes());
+                put_text(out, address);
+            }
+            Record::Joining { member, is_joining } => {
+                out.extend_from_slice(&member.to_le_bytes());
+                out.push(u8::from(*is_joining));
+            }
+            Record::Gone { member } => out.extend_from_slice(&member.to_le_bytes()),
         }
     }
 
@@ -344,6 +377,12 @@ impl Record {
                 let flag = fields.u8()?;
                 return Ok((flag <= 1).then_some(Record::Balance { is_wanted: flag == 1 }));
             }
+            Kind::Address => Record::Address { member: fields.u16()?, address: fields.text()? },
+            Kind::Joining => {
+                let (member, flag) = (fields.u16()?, fields.u8()?);
+                return Ok((flag <= 1).then_some(Record::Joining { member, is_joining: flag == 1 }));
+            }
+            Kind::Gone => Record::Gone { member: fields.u16()? },
         }))
     }
 }
@@ -376,7 +415,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..18, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..21, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -398,7 +437,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[17; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[20; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 4;
@@ -409,6 +448,8 @@ mod tests {
             (&[15, 3, 0, 2], false),
             (&[16, 1], true),
             (&[16, 2], false),
+            (&[18, 3, 0, 1], true),
+            (&[18, 3, 0, 2], false),
         ] {
             assert_eq!(Record::decode(&mut Fields::new(bytes, "record")).is_ok(), is_ok, "{bytes:?}");
         }

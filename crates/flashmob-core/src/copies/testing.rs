@@ -82,6 +82,13 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
         }),
         1 => (member(), any::<bool>()).prop_map(|(member, is_leaving)| Record::Leaving { member, is_leaving }),
         1 => any::<bool>().prop_map(|is_wanted| Record::Balance { is_wanted }),
+        1 => (2..7u16, 0..20u64, 0..9u64).prop_map(|(number, extent, slots)| {
+            let domain = format!("domain {}", number % 3);
+            Record::Member { number, extent_id: id(extent), size_bytes: slots * CHUNK, domain }
+        }),
+        1 => (member(), 0..3usize).prop_map(|(member, len)| Record::Address { member, address: "a".repeat(len) }),
+        1 => (member(), any::<bool>()).prop_map(|(member, is_joining)| Record::Joining { member, is_joining }),
+        1 => member().prop_map(|member| Record::Gone { member }),
         1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }

@@ -94,7 +94,7 @@ impl Gateway {
                     self.disconnect(now, id, "the node is elsewhere now");
                     self.try_link(now, id);
                 }
-                State::Connecting(_) | State::Greeting(_) | State::Held(_) => {}
+                State::Connecting(_) | State::Greeting(_) | State::Held(_) | State::Parked => {}
                 State::Ready => self.ask_link(now, id, PROBE_PATIENCE),
             }
         }

@@ -24,12 +24,14 @@ pub struct ExtentSpec {
     pub size_bytes: Option<u64>,
     /// Whether it is in the gateway's process: see [`LocalExtents`](super::LocalExtents).
     pub is_local: bool,
+    /// It was removed from its volume, which has copies: nothing is linked. Its number is not used again.
+    pub is_gone: bool,
 }
 
 impl ExtentSpec {
     /// An extent behind a link, of any size.
     pub fn new(name: impl Into<String>) -> ExtentSpec {
-        ExtentSpec { name: name.into(), size_bytes: None, is_local: false }
+        ExtentSpec { name: name.into(), size_bytes: None, is_local: false, is_gone: false }
     }
 }
 

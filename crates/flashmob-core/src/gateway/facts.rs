@@ -9,7 +9,7 @@ use crate::diagnosis::{Demands, Facts};
 use crate::units::Time;
 
 impl Gateway {
-    /// Of each node, counted over all volumes. What its links have lost is not known here.
+    /// Of each node, as [`Gateway::nodes_in_order`] has them. What its links have lost is not known here.
     #[must_use]
     pub fn facts(&self, now: Time) -> Vec<Facts> {
         let facts = |(number, node): (usize, &Node)| {
@@ -24,7 +24,7 @@ impl Gateway {
                 ..Facts::default()
             }
         };
-        self.nodes.iter().enumerate().map(facts).collect()
+        self.nodes_in_order().into_iter().map(|number| facts((number, &self.nodes[number]))).collect()
     }
 
     /// What clients wanted in the last second or two, and which of them wanted most.

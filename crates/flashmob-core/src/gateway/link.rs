@@ -183,7 +183,7 @@ impl Gateway {
                         return Ok(Arrived::Others);
                     }
                 }
-                State::Waiting(_) | State::Connecting(_) => return Ok(Arrived::Others),
+                State::Waiting(_) | State::Connecting(_) | State::Parked => return Ok(Arrived::Others),
             }
             let (frame, taken) = match frame::decode_frame(rx.data())? {
                 Decoded::NeedMore(total) => {

@@ -8,14 +8,24 @@ use crate::wire::frame::WireError;
 use crate::wire::service::decode_service;
 
 impl Gateway {
-    /// The slots that begin at or after a second since the start. `None` unless
+    /// The slots that begin at or after a second since the start; nodes are counted as [`Gateway::nodes_in_order`] has them. `None` unless
     /// [`GatewayConfig::keeps_live`](super::GatewayConfig::keeps_live).
     pub fn live_since(&mut self, now: Time, second: u64) -> Option<LiveSlots> {
         if !self.metrics.live.is_on() {
             return None;
         }
         self.advance_live(now);
-        Some(self.metrics.live.recorded(second))
+        let order = self.nodes_in_order();
+        let is_by_number = order.iter().enumerate().all(|(place, &node)| place == node);
+        let slots = self.metrics.live.recorded(second);
+        Some(if is_by_number { slots } else { slots.in_order(&order) })
+    }
+
+    /// The nodes of all volumes, by their numbers: those of the first volume, and so on. A node that was added to a volume has the number behind
+    /// all that were there before it.
+    #[must_use]
+    pub fn nodes_in_order(&self) -> Vec<usize> {
+        self.volumes.iter().flat_map(|volume| volume.nodes.iter().copied()).collect()
     }
 
     /// Begins the slot of `now`, if the current one is over. Called before anything is recorded.

@@ -18,7 +18,7 @@ impl Gateway {
     /// Returns a broken link's pieces and schedules the next attempt.
     pub(super) fn break_link(&mut self, now: Time, id: LinkId, reason: &str, pause: Option<Duration>) {
         let was_ready = match self.links[id].state {
-            State::Waiting(_) => return,
+            State::Waiting(_) | State::Parked => return,
             state => state == State::Ready,
         };
         self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));

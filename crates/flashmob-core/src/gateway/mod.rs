@@ -47,9 +47,9 @@ use crate::units::Time;
 pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use copies::{
-    BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, MemberStatus,
-    MoveError, MovesStatus, Outlook, PassKept, PassStatus, PauseError, ReplaceError, Replaced, SETTLE_AFTER,
-    ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
+    Added, BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, JoinError,
+    MemberStatus, MoveError, MovesStatus, NewNode, Outlook, PassKept, PassStatus, PauseError, RemoveError,
+    ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
 use copies::{Copies, Lane};
 pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};
@@ -108,14 +108,15 @@ impl Gateway {
     pub fn new(config: GatewayConfig) -> Result<Gateway, LayoutError> {
         let (mut volumes, mut nodes, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for (index, spec) in config.volumes.iter().enumerate() {
-            let mut volume = Volume::new(spec.clone(), nodes.len())?;
+            let mut volume = Volume::new(spec.clone(), nodes.len()..nodes.len() + spec.extents.len())?;
             volume.copies = spec.copies.as_deref().map(|copies| Box::new(Copies::new(copies, spec.timeout)));
             if let Some(copies) = volume.copies.as_deref() {
                 (volume.losses, volume.losses_told) = copies.losses();
             }
             for (extent, extent_spec) in spec.extents.iter().enumerate() {
                 let first = links.len();
-                links.extend((0..spec.links.max(1)).map(|number| Link::new(nodes.len(), number)));
+                let count = if extent_spec.is_gone { 0 } else { spec.links.max(1) };
+                links.extend((0..count).map(|number| Link::new(nodes.len(), number)));
                 let place = (index, extent as u32);
                 let mut node = Node::new(place, extent_spec, first..links.len(), volume.batch_limits());
                 let of_map = volume.copies.as_ref().and_then(|copies| copies.known_extent(extent));

@@ -69,6 +69,8 @@ pub struct NodeStatus {
     pub number: usize,
     /// Why it is refused until somebody intervenes.
     pub refusal: Option<String>,
+    /// It was removed from the volume.
+    pub is_gone: bool,
     /// Its links.
     pub links: Vec<LinkStatus>,
 }
@@ -112,7 +114,7 @@ impl Gateway {
 
     fn volume_status(&self, index: usize) -> VolumeStatus {
         let volume = &self.volumes[index];
-        let nodes = self.nodes.iter().enumerate().skip(volume.first_node).take(volume.spec.extents.len());
+        let nodes = volume.nodes.iter().map(|&number| (number, &self.nodes[number]));
         let nodes = nodes.map(|(number, node)| NodeStatus {
             number,
             name: node.name.clone(),
@@ -122,6 +124,7 @@ impl Gateway {
             modelled: node.modelled,
             condition: node.condition.clone(),
             refusal: node.refusal.clone(),
+            is_gone: node.is_gone,
             links: node.links.clone().map(|link| self.link_status(LinkId(link))).collect(),
         });
         let size_bytes = volume.layout.as_ref().map(|l| l.size_bytes());
@@ -133,7 +136,7 @@ impl Gateway {
         LinkStatus {
             link: id,
             phase: match link.state {
-                State::Waiting(_) => LinkPhase::Waiting,
+                State::Waiting(_) | State::Parked => LinkPhase::Waiting,
                 State::Connecting(_) => LinkPhase::Connecting,
                 State::Greeting(_) | State::Held(_) => LinkPhase::Greeting,
                 State::Ready => LinkPhase::Ready,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{LinkId, Offer, State};
+use super::state::{LinkId, Node, Offer, State};
 use super::{Action, Event, Gateway};
 use crate::clocks::Exchange;
 use crate::units::Time;
@@ -96,6 +96,14 @@ impl Gateway {
             };
             return Err(another_extent(known, welcome.extent_id, remedy));
         }
+        if node.extent_id.is_none() && volume.copies.is_some() {
+            let is_it = |(other, of): (usize, &Node)| other != number && of.extent_id == Some(welcome.extent_id);
+            if let Some(owner) = self.nodes.iter().enumerate().position(is_it) {
+                let owner = &self.nodes[owner].name;
+                return Err(format!("it is another node of this gateway, {owner}; correct its address"));
+            }
+        }
+        let node = &mut self.nodes[number];
         let extent = node.extent as usize;
         let became_ready = volume.learn_size(extent, welcome.size_bytes).map_err(|error| error.to_string())?;
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
@@ -131,8 +139,8 @@ impl Gateway {
 
     fn tell_if_linked(&mut self, node: usize) {
         let volume = &mut self.volumes[self.nodes[node].volume];
-        let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
-        if self.nodes[node].links_up == 1 && nodes.iter().all(|n| n.links_up > 0) {
+        let mut nodes = volume.nodes.iter().map(|&node| &self.nodes[node]);
+        if self.nodes[node].links_up == 1 && nodes.all(|n| n.links_up > 0 || n.is_gone) {
             volume.was_linked = true;
             self.actions.push_back(Action::Tell(Event::VolumeLinked(volume.spec.name.clone())));
         }

@@ -4,6 +4,7 @@ mod alive;
 mod answers_together;
 mod charges;
 mod copies_hedge;
+mod copies_joins;
 mod copies_loss;
 mod copies_moves;
 mod copies_open;

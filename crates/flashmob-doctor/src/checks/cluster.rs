@@ -42,8 +42,9 @@ fn nodes(cluster: &Cluster) -> impl Iterator<Item = (&Volume, &Node)> {
 /// Nodes that do not serve.
 pub(super) fn away(view: &View) -> Finding {
     with_cluster(view, |cluster| {
-        let away: Vec<(&Volume, &Node)> =
-            nodes(cluster).filter(|(_, node)| !node.is_ready() && node.state != "drained").collect();
+        let away: Vec<(&Volume, &Node)> = nodes(cluster)
+            .filter(|(_, node)| !node.is_ready() && !["drained", "removed"].contains(&&*node.state))
+            .collect();
         let names: Vec<String> = away
             .iter()
             .map(|(volume, node)| match &node.refusal {

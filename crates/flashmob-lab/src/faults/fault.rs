@@ -96,10 +96,14 @@ pub enum Fault {
     Drain(usize, Duration),
     /// Somebody has the volume balanced. Of volumes with copies.
     Balance,
+    /// Somebody adds a node, whose data may be overwritten or not. Of volumes with copies.
+    Join(bool),
+    /// Somebody removes the node, if it has no copies. Of volumes with copies.
+    Remove(usize),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 38;
+pub const FAULT_KINDS: usize = 40;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +170,8 @@ impl Fault {
         "measure",
         "drain",
         "balance",
+        "join",
+        "remove",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -210,6 +216,8 @@ impl Fault {
             Fault::Measure(..) => 35,
             Fault::Drain(..) => 36,
             Fault::Balance => 37,
+            Fault::Join(_) => 38,
+            Fault::Remove(_) => 39,
         }
     }
 
@@ -421,6 +429,8 @@ impl World {
             Fault::Measure(node, is_flash) => self.measure(node, is_flash),
             Fault::Drain(node, lasts) => self.drain(node, lasts),
             Fault::Balance => self.balance(),
+            Fault::Join(overwrites) => self.join(overwrites),
+            Fault::Remove(node) => self.remove(node),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

@@ -124,6 +124,7 @@ impl World {
             }
             self.check_copies(&dead);
             self.check_free_slots(&dead);
+            self.check_foreign();
             self.check_scrubs(&dead);
         } else if self.ctx.violation.is_none() {
             self.check_stores(&dead);

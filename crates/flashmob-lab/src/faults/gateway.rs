@@ -70,16 +70,20 @@ impl LocalExtents for Local<'_> {
 }
 
 fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImage>, scrub: ScrubSpec) -> GatewayConfig {
-    let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
+    let count = map.as_ref().map_or(scenario.extents_bytes.len(), |map| map.members().len());
+    let is_gone = |n: usize| map.as_ref().is_some_and(|map| map.is_gone(n as u16));
+    let extents = scenario.extents_bytes.iter().take(count).enumerate().map(|(n, &size)| ExtentSpec {
         size_bytes: scenario.sizes_configured.then_some(size),
         is_local: scenario.is_local(n),
+        is_gone: is_gone(n),
         ..ExtentSpec::new(format!("node{n}"))
     });
+    let extents: Vec<ExtentSpec> = extents.collect();
     let copies = map.zip(scenario.copies.as_ref()).map(|(map, plan)| {
         let (evict_after, settle_after) = (plan.evict_after, plan.settle_after);
         Box::new(CopiesSpec { evict_after, settle_after, scrub, ..CopiesSpec::new(map) })
     });
-    let volume = VolumeSpec { extents: extents.collect(), copies, ..scenario.volume.clone() };
+    let volume = VolumeSpec { extents, copies, ..scenario.volume.clone() };
     GatewayConfig {
         memory_bytes: scenario.gateway_memory_bytes,
         clients_max: 16,
@@ -92,7 +96,8 @@ impl GatewayLoop {
     pub fn links_ready(&self, node: usize) -> usize {
         let Some(core) = &self.core else { return 0 };
         let status = core.status();
-        status.volumes[0].nodes[node].links.iter().filter(|link| link.phase == LinkPhase::Ready).count()
+        let node = status.volumes[0].nodes.get(node);
+        node.map_or(0, |node| node.links.iter().filter(|link| link.phase == LinkPhase::Ready).count())
     }
 
     /// The loop of the gateway that takes over from this one; it does not run yet.
@@ -119,7 +124,12 @@ impl GatewayLoop {
         let Some(core) = &self.core else { return Vec::new() };
         let status = core.status();
         let nodes = status.volumes[0].nodes.iter();
-        nodes.map(|n| n.links.iter().all(|l| l.phase == LinkPhase::Ready)).collect()
+        nodes.map(|n| n.is_gone || n.links.iter().all(|l| l.phase == LinkPhase::Ready)).collect()
+    }
+
+    /// It has so many links now.
+    pub fn links_added(&mut self, count: usize) {
+        self.links.resize(count.max(self.links.len()), (None, 0));
     }
 }
 

@@ -12,6 +12,7 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::digest::DIGEST_BLOCK_BYTES;
 use rand::Rng;
 
+use super::joins::Spare;
 use super::oracle::pattern;
 use super::trace::What;
 use super::{Event, Scenario, World};
@@ -35,6 +36,8 @@ pub struct CopiesPlan {
     pub scrub_every: Option<Duration>,
     /// Chunks of the volume, if not as many as the nodes have room for.
     pub chunks: Option<u32>,
+    /// Nodes that the volume does not have at first: the last ones.
+    pub spares: Vec<Spare>,
     /// What happens now and then while the gateway records that a copy has moved.
     pub in_moves: Option<InMove>,
 }
@@ -46,6 +49,12 @@ pub enum InMove {
     Kill,
     /// What is under way on one of the links of a node arrives later than what is sent on the others.
     Stall,
+}
+
+/// The domain of a node.
+pub(super) fn domain(scenario: &Scenario, node: usize) -> String {
+    let number = scenario.copies.as_ref().and_then(|plan| plan.domains.get(node)).copied();
+    format!("d{}", number.unwrap_or(node as u32))
 }
 
 /// The file of the map.
@@ -74,12 +83,12 @@ impl Scenario {
     /// The map of a new volume: all copies are equal.
     pub(super) fn new_map(&self) -> Option<MapImage> {
         let plan = self.copies.as_ref()?;
-        let members = self.extents_bytes.iter().enumerate().map(|(n, &size_bytes)| Member {
+        let members = self.extents_bytes[..self.first_spare()].iter().enumerate().map(|(n, &size_bytes)| Member {
             extent_id: [n as u8 + 1; 16],
             boot_id: None,
             seen: None,
             size_bytes,
-            domain: format!("d{}", plan.domains.get(n).copied().unwrap_or(n as u32)),
+            domain: domain(self, n),
         });
         let (chunk_bytes, members) = (plan.chunk_bytes, members.collect());
         match plan.chunks {
@@ -159,7 +168,8 @@ impl World {
             let (old, new) = (before.image.places(chunk), after.image.places(chunk));
             for (copy, place) in new.iter().enumerate().filter(|(copy, place)| old.get(*copy) != Some(place)) {
                 has_moved = true;
-                if before.image.is_leaving(place.member) && after.image.is_leaving(place.member) {
+                let was_leaving = before.image.is_leaving(place.member) && !self.wished.contains(&place.member);
+                if was_leaving && after.image.is_leaving(place.member) {
                     self.ctx
                         .fail(format!("copy {copy} of chunk {chunk} moves to node {}, which is drained", place.member));
                 }
@@ -171,6 +181,7 @@ impl World {
                 self.ctx.trace(What::Marked { chunk, is_open, is_torn, behind, doubtful });
             }
         }
+        self.wished.clear();
         has_moved
     }
 
@@ -246,7 +257,8 @@ impl World {
         is_done
             && self.are_lies_known()
             && self.are_moves_done(dead)
-            && (0..self.scenario.extents_bytes.len()).all(|node| self.is_extent_known(node))
+            && self.have_joined(dead)
+            && (0..self.scenario.extents_bytes.len()).all(|node| !self.is_member(node) || self.is_extent_known(node))
             && image.chunks_marked().all(|(chunk, marks)| {
                 let places = image.places(chunk);
                 let lacks = |copy: usize| (marks.behind | marks.doubtful) & (1 << copy) != 0;

@@ -35,6 +35,7 @@ mod failed_sync;
 mod fault;
 mod finish;
 mod gateway;
+mod joins;
 mod lie;
 mod map_trouble;
 mod mapped;
@@ -69,6 +70,7 @@ use rand::{Rng, SeedableRng};
 use client::Client;
 pub use fault::{FAULT_KINDS, Fault, FaultCounts};
 use gateway::GatewayLoop;
+pub use joins::Spare;
 pub use mapped::CopiesPlan;
 pub use net::LinkQuality;
 use net::{ConnId, ConnKind, Net};
@@ -215,6 +217,10 @@ pub struct Totals {
     pub moved: u64,
     /// Slots without a copy in which data was found.
     pub orphans: u64,
+    /// Nodes that were added and are used at the end.
+    pub joined: u64,
+    /// Nodes that were removed.
+    pub removed: u64,
     /// Slots that they left, whose bytes were given back.
     pub freed: u64,
     /// Chunks whose copies were compared.
@@ -267,6 +273,8 @@ impl Totals {
             (&mut self.moved, other.moved),
             (&mut self.freed, other.freed),
             (&mut self.orphans, other.orphans),
+            (&mut self.joined, other.joined),
+            (&mut self.removed, other.removed),
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.mended, other.mended),
@@ -341,6 +349,10 @@ struct World {
     map_trouble: map_trouble::MapTrouble,
     /// What the shell keeps of scrubs, and for which news.
     scrub_kept: (u64, flashmob_core::gateway::ScrubKept),
+    /// Nodes that were drained, or are no longer, since decisions were last handed over.
+    wished: BTreeSet<u16>,
+    /// Nodes whose own data may be overwritten.
+    overwritten: BTreeSet<usize>,
     /// No faults happen any more.
     is_healed: bool,
 }
@@ -392,6 +404,8 @@ impl World {
             dark: blackout::Dark::new(&scenario),
             map_trouble: map_trouble::MapTrouble::default(),
             scrub_kept: Default::default(),
+            wished: BTreeSet::new(),
+            overwritten: BTreeSet::new(),
             is_healed: false,
             scenario,
         };
@@ -406,6 +420,7 @@ impl World {
             world.nodes.push(NodeLoop::new(n, content, &world.scenario));
         }
         world.make_map();
+        world.fill_spares();
         world
     }
 

@@ -85,6 +85,7 @@ impl World {
         let now = self.ctx.now;
         let Some(core) = &mut self.gateway.core else { return };
         let is_drained = core.drain_node(now, 0, node, true, false).is_ok();
+        self.wished.insert(node as u16);
         self.wake_gateway();
         if is_drained && lasts < Duration::MAX {
             self.ctx.at(now + lasts, Event::EndDrain { node });
@@ -93,6 +94,7 @@ impl World {
 
     pub(super) fn end_drain(&mut self, node: usize) {
         let now = self.ctx.now;
+        self.wished.insert(node as u16);
         if self.gateway.core.as_mut().is_some_and(|core| core.drain_node(now, 0, node, false, false).is_ok()) {
             self.wake_gateway();
         }
@@ -141,6 +143,10 @@ impl World {
         let chunk_bytes = image.chunk_bytes() as usize;
         for (node, state) in self.nodes.iter().enumerate() {
             let member = node as u16;
+            // Nobody looks into extents that are not used yet, or no longer.
+            if image.is_joining(member) || image.is_gone(member) {
+                continue;
+            }
             let taken: BTreeSet<u32> =
                 image.chunks_of(member).map(|(chunk, copy)| image.places(chunk)[copy].slot).collect();
             for slot in (0..image.slots(member)).filter(|slot| !taken.contains(slot)) {

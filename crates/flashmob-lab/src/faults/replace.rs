@@ -112,7 +112,9 @@ impl World {
         let mut fresh = state.extent_id();
         fresh[15] ^= if state.has_old { 0x80 } else { 0 };
         let map = self.gateway.core.as_ref().and_then(|core| core.map(0));
-        state.is_dead || state.other.is_none() || map.is_some_and(|map| map.members()[node].extent_id == fresh)
+        state.is_dead
+            || state.other.is_none()
+            || map.is_some_and(|map| map.members().get(node).is_some_and(|member| member.extent_id == fresh))
     }
 
     /// The old extent is back at the node's address, or goes again.

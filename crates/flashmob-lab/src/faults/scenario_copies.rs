@@ -15,6 +15,7 @@ use rand::{Rng, SeedableRng};
 use super::blackout;
 use super::failed_sync;
 use super::fault::Fault;
+use super::joins;
 use super::lie;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
@@ -86,6 +87,7 @@ impl Scenario {
                 settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
                 scrub_every: None,
                 chunks: None,
+                spares: Vec::new(),
                 in_moves: None,
             }),
             extents_bytes,
@@ -122,6 +124,7 @@ impl Scenario {
         stolen::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57_01e2), &mut scenario);
         pause::draw(&mut SmallRng::seed_from_u64(seed ^ 0x9a_05ed), &mut scenario);
         moves::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd3_a145), &mut scenario);
+        joins::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0070_1175), &mut scenario);
         scenario
     }
 }

@@ -216,13 +216,14 @@ impl Page {
         let size = volume.size_bytes.map_or("size unknown".to_string(), |n| Bytes(n).to_string());
         let ready = volume.nodes.iter().filter(|n| n.state == "ready").count();
         self.line("");
-        self.lines(&format!("volume {}, {size}, {ready} of {} nodes ready", name(&volume.name), volume.nodes.len()));
+        let count = volume.present().count();
+        self.lines(&format!("volume {}, {size}, {ready} of {count} nodes ready", name(&volume.name)));
         if let Some(copies) = &volume.copies {
             self.copies(copies);
         }
         let mut table = Table::new(&NODE_SIDES);
         NODE_HEADINGS.iter().for_each(|heading| table.plain(*heading));
-        volume.nodes.iter().for_each(|node| table.row(node_row(node)));
+        volume.present().for_each(|node| table.row(node_row(node)));
         self.table(&table);
         for node in &volume.nodes {
             if let Some(refusal) = &node.refusal {

@@ -89,7 +89,7 @@ impl Collector for Scrape {
             )?;
             let nodes: Vec<_> = volumes
                 .iter()
-                .flat_map(|(labels, v)| v.nodes.iter().map(|n| (with(labels, "node", &n.name), n)))
+                .flat_map(|(labels, v)| v.present().map(|n| (with(labels, "node", &n.name), n)))
                 .collect();
             sheet.families("", NODE, &nodes)?;
             sheet.families("flashmob_node_", CONDITION, &part(&nodes, |n| n.condition.as_ref()))?;

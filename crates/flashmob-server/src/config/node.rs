@@ -43,7 +43,7 @@ pub(super) fn read_node(
         check_for_layout(section, layout, size_bytes);
     }
     let domain = section.printable("domain", DOMAIN_BYTES_MAX).map(|(text, _)| text.to_string());
-    source.map(|source| NodeConfig { source, size_bytes, extent, domain })
+    source.map(|source| NodeConfig { source, size_bytes, extent, domain, is_gone: false })
 }
 
 /// Reports what a node needs for a mapped layout, or has though its layout has no use for it.

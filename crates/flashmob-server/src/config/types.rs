@@ -118,6 +118,8 @@ pub struct NodeConfig {
     pub extent: Option<ExtentId>,
     /// What it may fail together with; no two copies of a chunk share one. Without it, the node fails alone.
     pub domain: Option<String>,
+    /// It was removed from the volume, whose map has its number: it is no node any more. Never so in a configuration file.
+    pub is_gone: bool,
 }
 
 /// Where an extent is served.

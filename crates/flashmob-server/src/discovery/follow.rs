@@ -49,12 +49,16 @@ impl Strangers {
 #[must_use]
 pub fn ear(whereabouts: Whereabouts, keys: Option<GrantInUse>) -> Ear {
     if let Some(grant) = keys {
-        let take = move |extent, addr: SocketAddr| whereabouts.seen(Seen::Extent(extent), vec![addr.to_string()]);
+        let take = move |extent, addr: SocketAddr| whereabouts.joined(extent, addr.to_string());
         return Ear::of_nodes(take, move || grant.get());
     }
     let strangers = Strangers { clock: Clock::start(), found: Mutex::default() };
     Ear::new(move |about, addr| {
-        let is_known = whereabouts.seen(Seen::Extent(about.extent), vec![addr.to_string()]);
+        let is_known = match about.volume {
+            // It belongs to another gateway, or did.
+            Some(_) => whereabouts.seen(Seen::Extent(about.extent), vec![addr.to_string()]),
+            None => whereabouts.joined(about.extent, addr.to_string()),
+        };
         if !is_known {
             strangers.note(about, addr);
         }

@@ -5,7 +5,7 @@ use flashmob_core::units::{Bytes, Time};
 
 use super::secure::Secrecy;
 use super::server::GatewayServer;
-use super::whereabouts::Sighting;
+use super::whereabouts::{Seen, Sighting};
 use crate::keys::{GatewayKeys, PublicKey};
 
 impl GatewayServer {
@@ -52,7 +52,7 @@ impl GatewayServer {
 
     /// Handles the sighting of an extent: the links of the node that serves it try that place.
     pub(super) fn take_sighting(&mut self, now: Time, sighting: Sighting) {
-        let Sighting { who, addresses, answer } = sighting;
+        let Sighting { who, addresses, is_joining, answer } = sighting;
         let clusters: Vec<PublicKey> = self.links.keys().into_iter().flat_map(GatewayKeys::clusters).collect();
         let mut is_seen = |node| self.gateway.extent_id(node).is_some_and(|id| self.marks.is_seen(&clusters, id, who));
         let node = (0..self.links.places.len()).find(|&node| is_seen(node));
@@ -62,6 +62,8 @@ impl GatewayServer {
                 log::info!("node at {before}: moved to {address}");
             }
             self.gateway.try_node(now, node, moved.is_some());
+        } else if let (true, Seen::Extent(extent), Some(address)) = (is_joining, who, addresses.first()) {
+            self.newcomers.note(now, extent, address.clone());
         }
         // The receiver may have timed out.
         let _ = answer.try_send(node.is_some());

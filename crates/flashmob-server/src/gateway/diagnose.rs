@@ -35,7 +35,9 @@ impl GatewayServer {
         let client = client.map(|(_, conn)| conn.stream.peer().to_string());
         let finding = |trouble: &Trouble| {
             let (volume, _) = nodes.get(trouble.node)?;
-            let pause = Some(trouble.node).filter(|&node| self.has_paused(node, now));
+            let order = self.gateway.nodes_in_order();
+            let number = order.get(trouble.node).copied();
+            let pause = number.filter(|&node| self.has_paused(node, now));
             let pause = pause.and_then(|node| self.gateway.last_pause(node));
             Some(finding::of_trouble(trouble, pause, client.as_deref()).of_node(*volume, trouble.node))
         };
@@ -54,7 +56,9 @@ impl GatewayServer {
         let (demands, _) = self.gateway.demands(now);
         let mut troubles = troubles(&slots, next_second, slot_seconds, &facts, demands);
         // A node that reports a pause itself has paused, however little was asked of it.
-        for node in (0..facts.len()).filter(|&node| self.has_paused(node, now)) {
+        let order = self.gateway.nodes_in_order();
+        let paused = order.iter().enumerate().filter(|&(_, &number)| self.has_paused(number, now));
+        for (node, _) in paused {
             if troubles.iter().all(|trouble| trouble.node != node) {
                 troubles.push(Trouble { node, kind: Kind::Pauses, value: 0.0, others: 0.0, share: None });
             }

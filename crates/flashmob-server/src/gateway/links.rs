@@ -115,6 +115,13 @@ impl Links {
         }
     }
 
+    /// One more node, with so many links.
+    pub fn add(&mut self, place: NodePlace, count: usize) {
+        self.places.push(place);
+        self.bases.extend((0..count).map(|_| Base::None));
+        self.turns.extend((0..count).map(|_| Turn::default()));
+    }
+
     /// The keys of the cluster, if it has keys.
     pub fn keys(&self) -> Option<&GatewayKeys> {
         self.keys.as_ref()

@@ -133,6 +133,7 @@ fn take_charge(
             (MapFile::create(path, &image)?, image)
         }
     };
+    let mut moved = moved_addresses(volume, &image);
     let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
     let first = image.version() + 1;
     let home = home_of(file.path());
@@ -148,6 +149,7 @@ fn take_charge(
         );
         records.push(Record::Home { home });
     }
+    records.append(&mut moved);
     for record in &records {
         image.apply(record)?;
     }
@@ -155,6 +157,20 @@ fn take_charge(
     encode_batch(&mut batch, first, &records)?;
     file.append(&batch)?;
     Ok((file, image))
+}
+
+/// The addresses that members have now, if the map has others.
+fn moved_addresses(volume: &VolumeConfig, image: &MapImage) -> Vec<Record> {
+    let moved = (0u16..).zip(&volume.nodes).filter_map(|(member, node)| {
+        let known = image.address(member)?;
+        match &node.source {
+            NodeSource::Remote { address } if address != known => {
+                Some(Record::Address { member, address: address.clone() })
+            }
+            _ => None,
+        }
+    });
+    moved.collect()
 }
 
 /// The map of a new volume. What its extents hold is not known, so all copies are compared before they are used.
@@ -189,7 +205,7 @@ pub(super) fn open_all(image: &mut MapImage) -> Result<(), MapError> {
 }
 
 /// The domain of a node that fails alone.
-fn own_domain(source: &NodeSource) -> String {
+pub(super) fn own_domain(source: &NodeSource) -> String {
     let name = match source {
         NodeSource::Remote { address } => format!("node {address}"),
         NodeSource::Local { path, .. } => format!("file {}", path.display()),
@@ -207,7 +223,7 @@ pub(super) fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapIma
     let (known, members) = (image.members(), volume.nodes.len());
     anyhow::ensure!(
         known.len() == members,
-        "the map has {} nodes, the configuration {members}; nodes cannot be added or removed yet",
+        "the map has {} nodes, the configuration {members}; nodes are added with `flashmob volume add` and removed with `flashmob volume remove`",
         known.len()
     );
     anyhow::ensure!(
@@ -226,7 +242,7 @@ pub(super) fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapIma
     }
     for (number, (member, node)) in known.iter().zip(&volume.nodes).enumerate() {
         anyhow::ensure!(
-            node.size_bytes == Some(member.size_bytes),
+            node.is_gone || node.size_bytes.unwrap_or(0) == member.size_bytes,
             "node {number} has {} bytes in the map, and {} in the configuration",
             member.size_bytes,
             node.size_bytes.unwrap_or(0)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::members::with_members;
 use crate::config::{Config, ExtentId, VolumeConfig};
 use crate::store::extent_id::unique_id;
 use crate::store::identity::STATE_DIR_DEFAULT;
@@ -67,6 +68,8 @@ struct Remembered {
 /// The extents of a configuration's volumes, as far as they are known, for other processes than their gateway: that one may be a service, and keep its
 /// file in systemd's state directory.
 pub fn extents_in_use(config: &Config, config_path: &Path) -> anyhow::Result<HashSet<ExtentId>> {
+    let (config, _) = with_members(config, config_path);
+    let config = &config;
     let mut known = HashSet::new();
     for path in [state_path(config_path, SUFFIX), path_in(config_path, Some(STATE_DIR_DEFAULT.into()), SUFFIX)] {
         let memory = ExtentMemory::load_from(config, path, false)?;
@@ -142,6 +145,12 @@ impl ExtentMemory {
     pub fn extent_ids(&self) -> Vec<Option<[u8; 16]>> {
         let known = |(named, place): (&Option<ExtentId>, _)| named.or(self.kept(place)).map(|id| id.0);
         self.named.iter().zip(&self.places).map(known).collect()
+    }
+
+    /// One more node: that number of a volume.
+    pub fn add(&mut self, volume: &str, number: usize) {
+        self.places.push((volume.to_string(), number));
+        self.named.push(None);
     }
 
     /// Whether the configuration names the extent of a node.

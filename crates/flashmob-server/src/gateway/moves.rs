@@ -1,7 +1,5 @@
 //! Copies are moved: nodes are drained, and volumes are balanced.
 
-use std::sync::mpsc::SyncSender;
-
 use flashmob_core::gateway::{MoveError, MovesStatus, Outlook};
 use flashmob_core::units::Time;
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, DIGEST_BYTES};
@@ -13,16 +11,6 @@ use crate::status::volumes::{MoveAnswer, MoveRequest, MovesDetails};
 
 /// Bytes that are hashed for each byte of hashes.
 const HASHED_PER_HASH: u64 = DIGEST_BLOCK_BYTES as u64 / DIGEST_BYTES as u64;
-
-/// What was decided about moves, and the map does not have durably yet.
-#[derive(Debug)]
-pub(super) struct UnrecordedMove {
-    volume: usize,
-    /// The number of its record.
-    number: u64,
-    to: SyncSender<Result<MoveAnswer, Refusal>>,
-    answer: MoveAnswer,
-}
 
 impl GatewayServer {
     /// Has copies moved, and answers once that is on record.
@@ -48,28 +36,11 @@ impl GatewayServer {
                     .map_or("its nodes are filled evenly".to_string(), |node| format!("node {node} is drained"));
                 let no_longer = if cancel { ": cancelled" } else { "" };
                 log::info!("volume {}: {what}{no_longer}", asked.request.volume);
-                self.unrecorded_moves.push(UnrecordedMove { volume, number, to: asked.answer, answer });
-                self.tell_recorded_moves();
+                self.answer_recorded(Ok((answer, (volume, number))), asked.answer);
             }
             // The receiver may have timed out.
             Ok((answer, ..)) => drop(asked.answer.try_send(Ok(answer))),
             Err(refusal) => drop(asked.answer.try_send(Err(refusal))),
-        }
-    }
-
-    /// Answers those who wait until it is on record.
-    pub(super) fn tell_recorded_moves(&mut self) {
-        let is_recorded = |asked: &mut UnrecordedMove| self.gateway.is_recorded(asked.volume, asked.number);
-        for UnrecordedMove { to, answer, .. } in self.unrecorded_moves.extract_if(.., is_recorded) {
-            // The receiver may have timed out.
-            let _ = to.try_send(Ok(answer));
-        }
-        let now = self.clock.now();
-        let why_not =
-            |asked: &UnrecordedMove| self.gateway.copies_status(now, asked.volume).and_then(|status| status.deposed);
-        for asked in self.unrecorded_moves.extract_if(.., |asked| why_not(asked).is_some()) {
-            let text = "another gateway is in charge of the volume".to_string();
-            let _ = asked.to.try_send(Err(Refusal::Conflict(text)));
         }
     }
 }

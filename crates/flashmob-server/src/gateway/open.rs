@@ -90,6 +90,7 @@ pub(super) fn volume_spec((volume, copies): (&VolumeConfig, Option<CopiesSpec>))
         name: node.source.name(),
         size_bytes: node.size_bytes,
         is_local: matches!(node.source, NodeSource::Local { .. }),
+        is_gone: node.is_gone,
     });
     VolumeSpec {
         id: volume.id.clone(),

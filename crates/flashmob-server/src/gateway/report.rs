@@ -12,8 +12,8 @@ use crate::net::ListenAddr;
 use crate::status::finding::{self, Finding, Insecure, insecure};
 use crate::status::live::{self, LiveCopies, LiveNode, LiveReport, LiveVolume, WARNINGS_MAX};
 use crate::status::report::{
-    ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
-    TraceCounters, VolumeReport, stage_reports,
+    ConditionReport, CopiesReport, GatewayReport, KeysReport, LinkReport, NodeOfVolume, REMOVED, Rebuild, Report,
+    ScrubReport, TraceCounters, VolumeReport, stage_reports,
 };
 use crate::status::trace::TraceReport;
 
@@ -62,6 +62,7 @@ impl GatewayServer {
         let mut findings = self.open_at();
         findings.extend(finding::of_volumes(volumes, generation));
         findings.extend(self.diagnose(volumes));
+        findings.extend(self.offers());
         finding::sort(&mut findings);
         findings
     }
@@ -127,6 +128,7 @@ impl GatewayServer {
         let clock = self.gateway.clock_of(node.number, self.clock.now());
         let is = |state: &str| links.iter().any(|l| l.state == state);
         let state = match (is("ready"), &node.refusal) {
+            _ if node.is_gone => REMOVED,
             (true, _) => "ready",
             (false, _) if self.gateway.is_drained(node.number) => "drained",
             (false, Some(_)) => "refused",

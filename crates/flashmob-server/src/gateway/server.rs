@@ -21,15 +21,17 @@ use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
 use super::links::{Links, exact};
 use super::maps::Maps;
+use super::members::{Note, with_members};
 use super::memory::ExtentMemory;
-use super::moves::UnrecordedMove;
 use super::native::{NativeCalls, NativeHandle, native};
+use super::newcomers::Newcomers;
 use super::open::{named_extents, open_place, volume_spec};
+use super::recorded::Unrecorded as UnrecordedChange;
 use super::secure::{NbdDoor, Secrecy, WayIn};
 use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Marks, Sighting, Whereabouts, whereabouts};
-use crate::config::Config;
+use crate::config::{Config, VolumeConfig};
 use crate::keys::{Client, Folder, GatewayKeys, GrantInUse};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
@@ -44,6 +46,8 @@ use crate::store::extent_id::unique_id;
 const WAKE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 const FIRST_LINK: usize = 1024;
+/// More links than there can be are before it.
+const FIRST_CLIENT: usize = 1 << 28;
 /// Timeout of requests in progress when the gateway shuts down.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Silence after which the kernel probes a client.
@@ -94,9 +98,8 @@ pub struct GatewayServer {
     pub(super) clients: Slab<ClientConn>,
     pub(super) clock: Clock,
     pub(super) poll: Poll,
-    wake: Wake,
+    pub(super) wake: Wake,
     listeners: Vec<Listener>,
-    first_client: usize,
     native_calls: NativeCalls,
     native_handle: NativeHandle,
     reporter: Reporter,
@@ -123,8 +126,13 @@ pub struct GatewayServer {
     pub(super) maps: Maps,
     /// Replaced extents of which somebody waits to hear that the map has them.
     pub(super) unrecorded: Vec<Unrecorded>,
-    /// The same of moves.
-    pub(super) unrecorded_moves: Vec<UnrecordedMove>,
+    /// Nodes that have joined, and are in no volume.
+    pub(super) newcomers: Newcomers,
+    /// The same of moves, and of nodes that are added or removed.
+    pub(super) unrecorded_changes: Vec<UnrecordedChange>,
+    /// The volumes as configured, and the limit of each buffer of a link: for nodes that are added.
+    pub(super) volumes: Vec<VolumeConfig>,
+    pub(super) share_bytes: u64,
     /// Nodes to be paused, once others have shown that they are alive, and until when they have to.
     pub(super) pauses: Vec<(Change<PauseRequest, PauseAnswer>, Time)>,
     /// When these are tried again.
@@ -146,7 +154,7 @@ pub struct GatewayServer {
 #[derive(Debug, Clone)]
 pub struct Stopper {
     stop: Arc<AtomicBool>,
-    wake: Wake,
+    pub(super) wake: Wake,
 }
 
 impl Stopper {
@@ -170,6 +178,9 @@ impl GatewayServer {
     /// Opens local extents and listens for NBD clients, as configured. Extents must be those of earlier starts with this
     /// configuration, unless the `start` forgets them.
     pub fn open(config: &Config, config_path: &Path, start: Start) -> anyhow::Result<GatewayServer> {
+        let (config, notes) = with_members(config, config_path);
+        notes.iter().for_each(Note::log);
+        let config = &config;
         let mut memory = ExtentMemory::load(config, config_path, start.forget)?;
         let id = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
         let mut server = GatewayServer::open_with(config, id, start, Some((memory, config_path)))?;
@@ -244,7 +255,6 @@ impl GatewayServer {
             poll,
             wake,
             listeners: Vec::new(),
-            first_client: FIRST_LINK + links_count,
             native_calls,
             native_handle,
             reporter,
@@ -265,7 +275,10 @@ impl GatewayServer {
             memory,
             maps,
             unrecorded: Vec::new(),
-            unrecorded_moves: Vec::new(),
+            newcomers: Newcomers::default(),
+            unrecorded_changes: Vec::new(),
+            volumes: config.volumes.clone(),
+            share_bytes,
             pauses: Vec::new(),
             pauses_again: Time::default(),
             surplus: Surplus::default(),
@@ -458,14 +471,14 @@ impl GatewayServer {
             match event.token() {
                 WAKE => {}
                 Token(token) if token < FIRST_LINK => self.accept_all(token - FIRST_LISTENER),
-                Token(token) if token < self.first_client => {
+                Token(token) if token < FIRST_CLIENT => {
                     self.links.note_event(&mut self.gateway, now, LinkId(token - FIRST_LINK), event);
                     if event.is_writable() {
                         self.dirty_links.push(LinkId(token - FIRST_LINK));
                     }
                 }
                 Token(token) => {
-                    if let Some(conn) = self.clients.get_mut(token - self.first_client) {
+                    if let Some(conn) = self.clients.get_mut(token - FIRST_CLIENT) {
                         conn.readiness.note(event);
                         if event.is_writable() {
                             self.dirty_clients.push(conn.id);
@@ -490,7 +503,7 @@ impl GatewayServer {
         }
         self.make_room();
         let key = self.clients.vacant_key();
-        if let Err(error) = stream.register(self.poll.registry(), Token(self.first_client + key)) {
+        if let Err(error) = stream.register(self.poll.registry(), Token(FIRST_CLIENT + key)) {
             log::warn!("client {}: {error}", stream.peer());
             return;
         }

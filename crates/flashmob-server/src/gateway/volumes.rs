@@ -64,6 +64,18 @@ impl GatewayServer {
                     self.move_copies(now, asked);
                 }
             }
+            VolumeQuestion::Add(asked) => {
+                if asked.claim.take() {
+                    let decided = self.add_node(now, &asked.request);
+                    self.answer_recorded(decided, asked.answer);
+                }
+            }
+            VolumeQuestion::Remove(asked) => {
+                if asked.claim.take() {
+                    let decided = self.remove_node(now, &asked.request);
+                    self.answer_recorded(decided, asked.answer);
+                }
+            }
         }
     }
 
@@ -74,7 +86,7 @@ impl GatewayServer {
             // The receiver may have timed out.
             let _ = news.try_send(News::Recorded);
         }
-        self.tell_recorded_moves();
+        self.tell_recorded_changes();
     }
 
     fn volumes_report(&mut self, now: Time) -> VolumesReport {
@@ -259,6 +271,8 @@ fn node_details(number: usize, node: NodeOfVolume, member: Option<(MemberStatus,
         doubtful: member.doubtful,
         only: member.only,
         slots: member.slots,
+        is_joining: member.is_joining,
+        holds_data: member.holds_data,
         is_leaving: member.is_leaving,
         is_drained: member.is_drained,
         is_paused: member.is_paused,

@@ -29,6 +29,8 @@ pub(super) struct Sighting {
     pub who: Seen,
     /// Each `host:port`, likeliest first.
     pub addresses: Vec<String>,
+    /// Its node has joined this gateway, and is in no volume that it knows of.
+    pub is_joining: bool,
     pub answer: SyncSender<bool>,
 }
 
@@ -50,7 +52,16 @@ impl Whereabouts {
     /// its links lead to one of them already, they try the first at once. False if it does not, or if the loop does not answer in time.
     #[must_use]
     pub fn seen(&self, who: Seen, addresses: Vec<String>) -> bool {
-        ask(&self.sightings, &self.wake, |answer| Sighting { who, addresses, answer }).unwrap_or(false)
+        let sighting = |answer| Sighting { who, addresses, is_joining: false, answer };
+        ask(&self.sightings, &self.wake, sighting).unwrap_or(false)
+    }
+
+    /// The same of a node that announces itself to this gateway. If it is in no volume, it is offered to whoever asks for the gateway's state.
+    #[must_use]
+    pub fn joined(&self, extent: ExtentId, address: String) -> bool {
+        let (who, addresses) = (Seen::Extent(extent), vec![address]);
+        let sighting = |answer| Sighting { who, addresses, is_joining: true, answer };
+        ask(&self.sightings, &self.wake, sighting).unwrap_or(false)
     }
 }
 

@@ -134,7 +134,8 @@ pub struct LiveNode {
     pub volume: usize,
     /// Its address or path.
     pub name: String,
-    /// `ready`, `connecting`, `waiting`, `refused`, or `drained`: it has no copies any more, and is not linked.
+    /// `ready`, `connecting`, `waiting`, `refused`, `drained`: it has no copies any more, and is not linked;
+    /// or `removed` from the volume.
     pub state: String,
     /// It is paused: not used, as somebody wants it.
     #[serde(skip_serializing_if = "is_false")]

@@ -21,7 +21,10 @@ use measure::{MeasureAnswer, MeasureRequest};
 use replace::Replacement;
 use report::Report;
 use trace::TraceReport;
-use volumes::{MoveAnswer, MoveRequest, PauseAnswer, PauseRequest, ScrubAnswer, ScrubRequest, VolumesReport};
+use volumes::{
+    AddAnswer, AddRequest, MoveAnswer, MoveRequest, PauseAnswer, PauseRequest, RemoveAnswer, RemoveRequest,
+    ScrubAnswer, ScrubRequest, VolumesReport,
+};
 
 use crate::net::Wake;
 
@@ -49,6 +52,10 @@ pub enum VolumeQuestion {
     Scrub(Change<ScrubRequest, ScrubAnswer>),
     /// To move copies.
     Move(Change<MoveRequest, MoveAnswer>),
+    /// To add a node.
+    Add(Change<AddRequest, AddAnswer>),
+    /// To remove one.
+    Remove(Change<RemoveRequest, RemoveAnswer>),
     /// To pause a node, or to use it again.
     Pause(Change<PauseRequest, PauseAnswer>),
     /// To measure a node.

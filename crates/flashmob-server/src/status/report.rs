@@ -213,12 +213,23 @@ pub struct ScrubReport {
     pub mending_chunks: usize,
 }
 
+impl VolumeReport {
+    /// Its nodes, without those that were removed.
+    pub fn present(&self) -> impl Iterator<Item = &NodeOfVolume> {
+        self.nodes.iter().filter(|node| node.state != REMOVED)
+    }
+}
+
+/// The state of nodes that were removed: they are listed so that numbers stay what they are, and are not shown.
+pub const REMOVED: &str = "removed";
+
 /// One node as its gateway sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeOfVolume {
     /// Its address or path.
     pub name: String,
-    /// `ready`, `connecting`, `waiting`, `refused`, or `drained`: it has no copies any more, and is not linked.
+    /// `ready`, `connecting`, `waiting`, `refused`, `drained`: it has no copies any more, and is not linked;
+    /// or `removed` from the volume, whose numbers are not used again.
     pub state: String,
     /// It is paused: not used, as somebody wants it.
     #[serde(default)]

@@ -164,7 +164,10 @@ impl TraceReport {
     pub fn of(gateway: &Gateway, now: Time) -> TraceReport {
         let status = gateway.status();
         let nodes = status.volumes.iter().flat_map(|volume| volume.nodes.iter().map(move |node| (volume, node)));
-        let nodes = nodes.map(|(volume, node)| {
+        let mut nodes: Vec<_> = nodes.collect();
+        // Samples know nodes by their numbers.
+        nodes.sort_by_key(|(_, node)| node.number);
+        let nodes = nodes.into_iter().map(|(volume, node)| {
             let clock = gateway.clock_of(node.number, now);
             NodeClockReport {
                 volume: volume.name.clone(),

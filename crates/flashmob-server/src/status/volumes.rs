@@ -230,6 +230,12 @@ pub struct MemberDetails {
     /// Chunks that it has room for, those on it included.
     #[serde(default)]
     pub slots: u32,
+    /// It was added, and is not used yet: it was not linked, or its extent was not looked through.
+    #[serde(default)]
+    pub is_joining: bool,
+    /// It is not used, as its extent holds data that is not of this volume, or cannot show that it does not.
+    #[serde(default)]
+    pub holds_data: bool,
     /// It is drained: its copies are to be moved to other nodes.
     #[serde(default)]
     pub is_leaving: bool,
@@ -328,6 +334,55 @@ pub struct MoveAnswer {
     pub bytes: u64,
     /// Bytes that go over the network for that, at most: each is read by the gateway and written by it, and hashes are compared.
     pub air_bytes: u64,
+}
+
+/// Asks a gateway to add a node to a volume with copies. The body of a POST to `/volumes/add`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// Where the node is: `host`, or `host:port`.
+    pub address: String,
+    /// The size that its extent has to have, in bytes; without it, it has whatever size it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// What it may fail together with; without it, the node fails alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// What its extent holds may be overwritten.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+/// It is on record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// The node's number in it.
+    pub node: usize,
+    /// Its address, with its port.
+    pub address: String,
+}
+
+/// Asks a gateway to remove a node that has no copies any more. The body of a POST to `/volumes/remove`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The node's number in it.
+    pub node: usize,
+}
+
+/// It is on record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// The node's number, which is not used again.
+    pub node: usize,
 }
 
 /// Asks a gateway to give up the extent of a node, and to take the one that is at its address instead: the body of a POST to

@@ -14,7 +14,13 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn remote(address: &str, size_bytes: Option<u64>) -> NodeConfig {
-    NodeConfig { source: NodeSource::Remote { address: address.into() }, size_bytes, extent: None, domain: None }
+    NodeConfig {
+        source: NodeSource::Remote { address: address.into() },
+        size_bytes,
+        extent: None,
+        domain: None,
+        is_gone: false,
+    }
 }
 
 fn address(text: &str) -> SocketAddr {
@@ -160,7 +166,7 @@ path = "/dev/disk/by-id/flash"
         },
         nodes: vec![
             remote("192.168.1.11:7411", Some(10 * GIB)),
-            NodeConfig { source: local, size_bytes: Some(GIB), extent: None, domain: None },
+            NodeConfig { source: local, size_bytes: Some(GIB), extent: None, domain: None, is_gone: false },
         ],
     };
     assert_eq!(*pool, expected);
@@ -178,7 +184,10 @@ path = "/dev/disk/by-id/flash"
         direct: false,
         mapped: Mapping::Auto,
     };
-    assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None, extent: None, domain: None }]);
+    assert_eq!(
+        spare.nodes,
+        [NodeConfig { source: local, size_bytes: None, extent: None, domain: None, is_gone: false }]
+    );
 }
 
 #[test]

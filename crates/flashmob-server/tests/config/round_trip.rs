@@ -46,6 +46,7 @@ fn node() -> impl Strategy<Value = NodeConfig> {
     let source = prop_oneof![local, remote];
     let extent = option::of(any::<[u8; 16]>().prop_map(ExtentId));
     (source, option::of(1u64..1 << 50), extent).prop_map(|(source, size_bytes, extent)| NodeConfig {
+        is_gone: false,
         source,
         size_bytes,
         extent,

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use flashmob_server::admin;
 use flashmob_server::admin::http::{AdminServer, Hosts};
-use flashmob_server::config::{Config, Listen, NodeSource};
+use flashmob_server::config::{Config, Listen};
 use flashmob_server::discovery::follow::{self, Follower};
 use flashmob_server::gateway::{GatewayServer, Start};
 use flashmob_server::keys::{AdminKeys, Folder};
@@ -93,7 +93,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let mut server =
         GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
     let _admin = config.admin.map(|addr| serve_admin(addr, &config, &server)).transpose()?;
-    let follows = args.follow == FollowArg::Auto && has_nodes_elsewhere(&config);
+    let follows = args.follow == FollowArg::Auto && server.has_nodes_elsewhere();
     let _follower = follows.then(|| Follower::start(server.whereabouts(), config.keys.is_some())).flatten();
     let stopper = server.stopper();
     super::on_signal(move || stopper.stop())?;
@@ -124,13 +124,4 @@ fn serve_admin(addr: SocketAddr, config: &Config, server: &GatewayServer) -> any
     });
     let ear = follow::ear(server.whereabouts(), config.keys.as_ref().map(|_| server.grant_in_use()));
     admin::Bound::at(addr)?.serve(server.reporter(), Some(ear), Hosts::named(&config.admin_hosts), keys.transpose()?)
-}
-
-/// Whether a node may be on another machine: only then its address can change.
-fn has_nodes_elsewhere(config: &Config) -> bool {
-    let is_elsewhere = |source: &NodeSource| match source {
-        NodeSource::Remote { address } => !address.parse::<SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback()),
-        NodeSource::Local { .. } => false,
-    };
-    config.volumes.iter().flat_map(|volume| &volume.nodes).any(|node| is_elsewhere(&node.source))
 }

@@ -200,7 +200,12 @@ fn the_table_is_laid_down_once() {
     let mut image = image(2, 3, 4);
     let records = image.snapshot();
     for record in &records {
-        assert_eq!(image.apply(record), Err(MapError::Order(record.name())));
+        let refused = match *record {
+            // One more has the next number.
+            Record::Member { number, .. } => MapError::MemberNumber { number, expected: 3 },
+            _ => MapError::Order(record.name()),
+        };
+        assert_eq!(image.apply(record), Err(refused));
     }
     for missing in 0..records.len() {
         let mut fewer = records.clone();

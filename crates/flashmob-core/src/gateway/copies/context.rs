@@ -25,7 +25,8 @@ pub struct Cx<'a> {
     pub nodes: &'a [Node],
     pub links: &'a Links,
     pub lane: &'a mut Lane,
-    pub first_node: usize,
+    /// The node of each member.
+    pub nodes_of: &'a [usize],
     pub actions: &'a mut VecDeque<Action>,
     /// Parts of clients' requests that have ended.
     pub ended: VecDeque<(RequestKey, Option<Failure>)>,
@@ -48,7 +49,7 @@ pub struct Cx<'a> {
 
 impl Cx<'_> {
     pub(super) fn node(&self, member: u16) -> usize {
-        self.first_node + usize::from(member)
+        self.nodes_of.get(usize::from(member)).copied().unwrap_or(usize::MAX)
     }
 
     pub(super) fn is_linked(&self, member: u16) -> bool {
@@ -177,6 +178,11 @@ impl Cx<'_> {
     /// The condition of a member's device, as it was last reported.
     pub(super) fn condition(&self, member: u16) -> Option<&Condition> {
         self.nodes.get(self.node(member))?.condition.as_ref().map(|(condition, _)| condition)
+    }
+
+    /// Whether a member is in the gateway's process.
+    pub(super) fn is_local(&self, member: u16) -> bool {
+        self.nodes.get(self.node(member)).is_some_and(|node| node.is_local)
     }
 
     pub(super) fn name(&self, member: u16) -> String {

@@ -27,7 +27,6 @@ impl Gateway {
         event: impl FnOnce(&mut Copies, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let state = &mut self.volumes[volume];
-        let first_node = state.first_node;
         let copies = state.copies.as_deref_mut()?;
         let mut cx = Cx {
             now,
@@ -38,7 +37,7 @@ impl Gateway {
             nodes: &self.nodes,
             links: &self.links,
             lane: &mut self.lane,
-            first_node,
+            nodes_of: &state.nodes,
             actions: &mut self.actions,
             ended: VecDeque::new(),
             budget: &mut self.memory.budget,
@@ -437,8 +436,7 @@ impl Gateway {
     #[must_use]
     pub fn members_status(&self, now: Time, volume: usize) -> Option<Vec<MemberStatus>> {
         let state = self.volumes.get(volume)?;
-        let offers =
-            self.nodes.iter().skip(state.first_node).map(|node| node.offer_now(now).map(|offer| offer.extent_id));
+        let offers = state.nodes.iter().map(|&node| self.nodes[node].offer_now(now).map(|offer| offer.extent_id));
         state.copies.as_deref().map(|copies| copies.members_status(now, offers))
     }
 }

@@ -44,6 +44,8 @@ pub struct Member {
     /// No copies are moved to it before this time, as it failed some; and when the owner may be told again.
     pub no_guests_until: Time,
     pub tell_guests_at: Time,
+    /// What it was added by is durable from this number on. Before, nothing is copied to it: it would not be known whose that is.
+    pub joined_from: u64,
     /// When it was put out, the last few times.
     pub put_out: VecDeque<Time>,
     /// Its flush that is under way, before chunks are settled.

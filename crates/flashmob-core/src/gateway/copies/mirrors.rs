@@ -135,6 +135,18 @@ impl Mirrors {
         }
     }
 
+    /// One more member.
+    pub fn add(&mut self) {
+        self.members.push(Mirror::default());
+    }
+
+    /// A member was removed.
+    pub fn forget(&mut self, member: u16) {
+        if let Some(mirror) = self.members.get_mut(usize::from(member)) {
+            *mirror = Mirror::default();
+        }
+    }
+
     /// When [`Copies::mirror`] must be called.
     pub fn due(&self) -> Option<Time> {
         self.due

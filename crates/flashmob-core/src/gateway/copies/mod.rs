@@ -27,6 +27,7 @@ mod flush;
 mod glue;
 mod hedge;
 mod jobs;
+mod join;
 mod lane;
 mod lately;
 mod log;
@@ -68,6 +69,7 @@ pub use context::Cx;
 use flush::Flush;
 use hedge::Hedging;
 use jobs::Job;
+pub use join::{Added, JoinError, NewNode, RemoveError};
 pub use lane::Lane;
 use lately::Lately;
 use log::{Log, Waiter};
@@ -268,7 +270,7 @@ impl Copies {
             mirrors: Mirrors::new(&image),
             bulk_seq: 0,
             paused: Paused::default(),
-            moves: Moves::new(image.members().len()),
+            moves: Moves::new(&image),
             members: (0..).zip(image.members()).map(|(n, known)| Member::new(known, image.is_linear_at(n))).collect(),
             slots,
             chunks: BTreeMap::new(),
@@ -441,6 +443,8 @@ impl Copies {
             // Without it, the old place would be believed, which others may use by then.
             Record::Moved { .. } => true,
             Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
+            // Without it, what was copied to the member meanwhile would be taken for somebody else's.
+            Record::Joining { .. } => true,
             // Without it, a device would seem to have restarted that has not: with one that has, all copies would seem to have lost power.
             Record::Boot { .. } => true,
             _ => false,

@@ -154,7 +154,7 @@ impl Gateway {
         if expected == Some(given_up) {
             return Err(ReplaceError::Done { extent: u128::from_be_bytes(given_up) });
         }
-        let (member, index) = (number as u16, state.first_node + number);
+        let (member, index) = (number as u16, state.node_of(number as u32));
         let node = &self.nodes[index];
         if node.links_up > 0 {
             return Err(ReplaceError::InUse);

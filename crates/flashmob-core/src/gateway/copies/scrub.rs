@@ -88,6 +88,13 @@ pub struct Scrub {
 
 impl Scrub {
     /// At the gateway's start.
+    /// One more member.
+    pub fn add(&mut self, now: Time) {
+        let mut pass = Pass::default();
+        pass.count_from(now);
+        self.verify.push(pass);
+    }
+
     pub fn new(spec: &ScrubSpec, members: usize, chunks: u32, chunk_bytes: u64) -> Scrub {
         let blocks_of_chunk = (chunk_bytes / u64::from(DIGEST_BLOCK_BYTES)) as u32;
         let mut scrub = Scrub {

@@ -106,6 +106,12 @@ pub struct MemberStatus {
     pub out_for: Option<Duration>,
     /// Chunks that it has room for.
     pub slots: u32,
+    /// It was added, and is not used yet: it was not linked, or its extent was not looked through.
+    pub is_joining: bool,
+    /// It is not used, as its extent holds data, or cannot show that it does not.
+    pub holds_data: bool,
+    /// It was removed.
+    pub is_gone: bool,
     /// Its copies are to be moved to others.
     pub is_leaving: bool,
     /// That is done, durably.
@@ -132,6 +138,9 @@ impl Copies {
                 out_for: state.out_since.map(|since| now - since),
                 // At most MEMBERS_MAX.
                 slots: self.image.slots(number as u16),
+                is_joining: self.image.is_joining(number as u16),
+                holds_data: self.holds_data(number as u16),
+                is_gone: self.image.is_gone(number as u16),
                 is_leaving: self.image.is_leaving(number as u16),
                 is_drained: self.image.is_leaving(number as u16) && self.is_empty(number as u16),
                 is_paused: state.is_paused,

@@ -38,6 +38,8 @@ pub enum State {
     Held(Time),
     /// Carrying batches.
     Ready,
+    /// Its node was removed from the volume: it is never connected again.
+    Parked,
 }
 
 impl Default for State {
@@ -191,6 +193,7 @@ impl Link {
     pub fn deadline(&self, draining: bool) -> Option<Time> {
         match self.state {
             State::Waiting(_) if draining => None,
+            State::Parked => None,
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) | State::Held(at) => Some(at),
             State::Ready => self.alive.due.into_iter().chain(self.alive.probe).min(),
         }
@@ -315,6 +318,19 @@ impl Links {
 
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// One more link, which is connected at once.
+    pub fn add(&mut self, now: Time, mut link: Link) {
+        link.state = State::Waiting(now);
+        link.out.keep_spares(LINK_SPARES_BYTES_MIN);
+        self.all.push(link);
+        self.look_at(now);
+    }
+
+    /// A link is never connected again.
+    pub fn park(&mut self, id: LinkId) {
+        self.all[id.0].state = State::Parked;
     }
 
     /// The links of a node.

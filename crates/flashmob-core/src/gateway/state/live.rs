@@ -87,6 +87,13 @@ impl Live {
         Live { current: vec![Current::default(); nodes], ends, length_s, ..Live::default() }
     }
 
+    /// One more node. The slots stay as long as they are.
+    pub fn add(&mut self) {
+        if self.is_on() {
+            self.current.push(Current::default());
+        }
+    }
+
     pub fn is_on(&self) -> bool {
         !self.current.is_empty()
     }
@@ -166,7 +173,7 @@ impl Live {
     pub fn recorded(&self, second: u64) -> LiveSlots {
         let from = self.ring.partition_point(|(number, _)| number * self.length_s < second);
         let slots = self.ring.range(from..).cloned().collect();
-        LiveSlots { length_s: self.length_s, number: self.number, nodes: self.current.len(), slots }
+        LiveSlots { length_s: self.length_s, number: self.number, nodes: self.current.len(), places: Vec::new(), slots }
     }
 }
 

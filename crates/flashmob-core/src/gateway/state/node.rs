@@ -29,6 +29,8 @@ pub struct Node {
     pub no_io: bool,
     pub modelled: bool,
     pub is_local: bool,
+    /// It was removed from its volume, and is not linked.
+    pub is_gone: bool,
     pub refusal: Option<String>,
     /// The extent that was refused last because the volume knows another, its size, and when it was seen.
     pub offer: Option<Offer>,
@@ -74,6 +76,7 @@ impl Node {
             links,
             limits,
             is_local: spec.is_local,
+            is_gone: spec.is_gone,
             ..Node::default()
         }
     }

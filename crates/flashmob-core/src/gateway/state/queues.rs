@@ -31,6 +31,11 @@ impl Queues {
         Queues { places: (0..nodes).map(|_| Place::default()).collect(), ..Queues::default() }
     }
 
+    /// One more node.
+    pub fn add(&mut self) {
+        self.places.push(Place::default());
+    }
+
     /// Queues a piece for a node.
     #[inline]
     pub fn give(&mut self, node: usize, piece: Piece) {

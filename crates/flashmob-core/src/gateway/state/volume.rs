@@ -1,6 +1,7 @@
 //! A volume: its layout over extents, and whether it is ready.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::clients::Right;
 use super::queue::BatchLimits;
@@ -13,8 +14,8 @@ use crate::nbd::{ExportInfo, Exports, FindError};
 #[derive(Debug)]
 pub struct Volume {
     pub spec: VolumeSpec,
-    /// Its first node; the others follow.
-    pub first_node: usize,
+    /// The node of each extent, counted over all volumes.
+    pub nodes: Vec<usize>,
     /// Known once the sizes of all extents are.
     pub layout: Option<Layout>,
     /// Sizes of the extents, where known.
@@ -34,13 +35,13 @@ pub struct Volume {
 }
 
 impl Volume {
-    pub fn new(spec: VolumeSpec, first_node: usize) -> Result<Volume, LayoutError> {
+    pub fn new(spec: VolumeSpec, nodes: Range<usize>) -> Result<Volume, LayoutError> {
         let sizes_bytes = spec.extents.iter().map(|e| e.size_bytes).collect();
         let mut volume = Volume {
             // Reads of a volume with copies take the long way, which knows what is under way.
             has_local: spec.copies.is_none() && spec.extents.iter().any(|e| e.is_local),
             spec,
-            first_node,
+            nodes: nodes.collect(),
             layout: None,
             sizes_bytes,
             was_linked: false,
@@ -100,7 +101,7 @@ impl Volume {
     /// The node, counted over all volumes, that has this extent.
     #[inline]
     pub fn node_of(&self, extent: u32) -> usize {
-        self.first_node + extent as usize
+        self.nodes[extent as usize]
     }
 
     /// Why it cannot be opened; `None` if it can. A volume that was complete once stays open to new clients when it loses a node.

@@ -16,7 +16,7 @@ mod node;
 mod spec;
 
 pub use copies::CopiesBed;
-pub use flashes::{BLOCK, FlashBed};
+pub use flashes::{BLOCK, Flash, FlashBed};
 pub use frames::{Frame, answer, answer_some, answer_with, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};

@@ -1,4 +1,4 @@
-// Polls the gateway each second while the page is seen, and draws what it says.
+// Asks the gateway each second while the page is seen, and draws it.
 
 import { drawActions } from "./actions.js";
 import { drawBatches } from "./batches.js";

@@ -2,9 +2,10 @@
 
 import { attribute, byId, el, icon, keyed, mark, say, show, svg } from "./dom.js";
 import { bytes, harmless, micros, number, percent, short, shortened } from "./format.js";
+import { isThere } from "./state.js";
 
 const SPARK_S = 60;
-// From so many nodes on, cards are small.
+// So many have small cards.
 const MANY = 17;
 
 const WORDS = { heat: "hot", battery: "battery low", space: "little space" };
@@ -74,7 +75,7 @@ export function drawCards(now) {
 	const place = byId("nodes");
 	place.classList.toggle("many", live.nodes.length >= MANY);
 	const all = live.nodes.map((node, number) => ({ ...now, node, number, of: lately[number], share: shares[number] }));
-	const volumes = live.volumes.map(({ name }, at) => [at, live.volumes.length > 1, shortened(name, 60), all.filter(({ node }) => node.volume === at)]);
+	const volumes = live.volumes.map(({ name }, at) => [at, live.volumes.length > 1, shortened(name, 60), all.filter(({ node }) => node.volume === at && isThere(node))]);
 	keyed(place, volumes, ([at]) => at, () => {
 		const title = el("h3");
 		const list = el("ul", { class: "cards" });

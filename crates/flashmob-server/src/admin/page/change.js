@@ -7,7 +7,7 @@ const dialog = byId("ask");
 const [no, yes] = ["ask-no", "ask-yes"].map(byId);
 no.onclick = () => dialog.close();
 
-// Asks; `word` agrees. Then `place` says why the request is refused, or what `done` makes of the answer.
+// Asks; `word` agrees. Then `place` says why it is refused, or what `done` makes of the answer.
 export function change(question, word, path, request, place, done) {
 	say(byId("ask-text"), question);
 	say(yes, word);

@@ -24,7 +24,7 @@ export function show(element, is) {
 	if (element.hidden === is) element.hidden = !is;
 }
 
-// Makes the children of `parent` those of `items`, by key; `make(item)` gives an element and what updates it.
+// The children of `parent` become those of `items`, by key; `make` gives an element and what updates it.
 export function keyed(parent, items, key, make) {
 	const old = parent.entries ?? new Map();
 	const now = new Map();
@@ -70,7 +70,7 @@ export function mark(icon, name) {
 	attribute(icon, "data-mark", name);
 }
 
-// Puts a table into `parent`, and returns what sets its rows. Their cells are texts, or {text, share} for a bar.
+// Puts a table into `parent`. Returns what sets its rows: of texts, or {text, share} for a bar.
 export function table(parent, name, columns) {
 	const body = el("tbody");
 	const head = el("tr", {}, ...columns.map((text) => el("th", { scope: "col" }, text)));

@@ -1,4 +1,4 @@
-// Numbers and names as the terminal writes them, with a space before the unit that does not break.
+// Numbers and names as the terminal writes them, with an unbreakable space before units.
 
 const NBSP = "\u00a0";
 

@@ -1,4 +1,4 @@
-// p99 of each node over ten minutes: rows are nodes, columns are seconds, the newest on the right.
+// p99 of each node over ten minutes: a row each, columns are seconds, the newest on the right.
 
 import { byId, el, legend, say, table } from "./dom.js";
 import { longTime, micros, shortened } from "./format.js";

@@ -32,7 +32,7 @@ export class History {
 		while (this.air.length > 1 && now - this.air[0].now > AIR_S * 1000) this.air.shift();
 	}
 
-	// The last slots in which a node did something, the newest first, and its place in each.
+	// The last slots with a node, the newest first, and its place in each.
 	*within(seconds, node) {
 		const from = this.last.next_second - seconds;
 		for (let n = this.slots.length - 1; this.slots[n]?.second >= from; n--) {
@@ -61,7 +61,7 @@ export class History {
 		}
 		const over = Math.max(1, Math.min(seconds, this.last.next_second));
 		const [queue, network, atNode, flashOfAll] = histograms.map((histogram) => this.mean(histogram));
-		// The node's report comes later than the answers that it is about, and has those of other gateways.
+		// A node's report comes after the answers that it is about, and has other gateways' too.
 		const flash = Math.min(flashOfAll, atNode);
 		return {
 			...sum,
@@ -76,7 +76,7 @@ export class History {
 		};
 	}
 
-	// The mean of a histogram, each bucket taken as the geometric middle of its bounds.
+	// The mean of a histogram: a bucket counts as the geometric middle of its bounds.
 	mean(histogram) {
 		const bounds = this.last.bounds_us;
 		let total = 0, sum = 0;
@@ -122,7 +122,7 @@ export class History {
 		return worst;
 	}
 
-	// Packets of each node per second, both ways; null where TCP does not tell.
+	// Packets of each node per second, both ways; null without TCP.
 	packets() {
 		const [first, last] = [this.air[0], this.air.at(-1)];
 		const seconds = first ? (last.now - first.now) / 1000 : 0;
@@ -132,7 +132,7 @@ export class History {
 		});
 	}
 
-	// Each node's part of all packets; of all bytes where there is no TCP.
+	// Each node's part of all packets; of bytes without TCP.
 	shares(lately) {
 		let parts = this.packets();
 		if (parts.every((part) => part === null)) parts = lately.map((node) => node.bytesPerSecond);

@@ -1,4 +1,4 @@
-// Chrome's trace events, for Perfetto: gateway and nodes are processes, threads are lanes without overlaps.
+// Chrome's trace events, for Perfetto: devices are processes, threads are lanes without overlaps.
 
 const GATEWAY = 1;
 

@@ -19,7 +19,8 @@ function told({ node, volume, found, remedy }, live) {
 }
 
 function lead(live, bad) {
-	const { nodes, more_findings: more } = live;
+	const { more_findings: more } = live;
+	const nodes = live.nodes.filter(isThere);
 	if (bad.length) {
 		const others = bad.length - 1 + (more ?? 0);
 		const rest = others ? `${plural(others, "other finding")}.` : [];
@@ -30,6 +31,8 @@ function lead(live, bad) {
 	if (ready < nodes.length) return ["attention", `Nodes ready: ${ready} of ${nodes.length}.`];
 	return ["good", ready === 1 ? "The only node is well." : `All ${ready} nodes are well.`];
 }
+
+export const isThere = ({ state }) => state !== "removed";
 
 const readyOf = (nodes) => nodes.filter((node) => node.state === "ready" && !node.is_paused).length;
 
@@ -123,7 +126,7 @@ export function drawFacts({ live, lately }) {
 	if (volumes.length > 4) volumes.splice(4, Infinity, `${live.volumes.length - 4} more`);
 	const facts = Object.entries({
 		volumes: volumes.join(", "),
-		"nodes ready": `${readyOf(live.nodes)} of ${live.nodes.length}`,
+		"nodes ready": `${readyOf(live.nodes)} of ${live.nodes.filter(isThere).length}`,
 		"pieces/s": short(sum("perSecond")),
 		received: `${bytes(sum("bytesPerSecond"))}/s`,
 		clients: number(live.clients),

@@ -5,7 +5,7 @@ import { bytes, harmless, micros, number, shortened } from "./format.js";
 import { asked } from "./net.js";
 import { perfetto } from "./perfetto.js";
 
-// Each stage, which begins where the one before ends: its name, what happens, which part of the time, and when it ends.
+// Each stage, from the end of the one before: name, what happens, which part of the time, end.
 const STAGES = [
 	["cut", "received, until it is cut into pieces", "gateway", "queued_ns"],
 	["queued", "waits for a batch", "gateway", "batched_ns"],

@@ -6,7 +6,7 @@ pub mod recover;
 
 use anyhow::{Context, bail};
 
-use crate::config::{Config, VolumeConfig};
+use crate::config::{Config, NodeConfig, VolumeConfig};
 use crate::keys::GatewayKeys;
 use recall::{Told, ask};
 
@@ -20,7 +20,11 @@ fn named<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a VolumeConfig>
 /// What each node says, or why it says nothing. All are asked at once.
 fn ask_all(volume: &VolumeConfig, keys: Option<&GatewayKeys>) -> Vec<Result<Told, String>> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(move || ask(&node.source, keys))).collect();
+        let ask_of = |node: &NodeConfig| match node.is_gone {
+            true => Err(anyhow::anyhow!("it was removed from the volume")),
+            false => ask(&node.source, keys),
+        };
+        let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(move || ask_of(node))).collect();
         let told = asked.into_iter().map(|asked| match asked.join() {
             Ok(told) => told.map_err(|error| format!("{error:#}")),
             // It was reported on standard error.

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
+use crate::gateway::members::merged;
 use crate::gateway::server::load_keys;
 use crate::keys::GatewayKeys;
 use crate::keys::grant::GENERATION_MAX;
@@ -24,7 +25,7 @@ pub struct Recovery {
     pub path: PathBuf,
     /// The map, and what is not known of it.
     pub recovered: Recovered,
-    /// The nodes, in the order of the configuration.
+    /// The nodes, by their numbers.
     pub nodes: Vec<NodeFound>,
 }
 
@@ -51,11 +52,11 @@ pub struct NodeFound {
 impl Recovery {
     /// Asks the nodes of a volume, and recovers its map. Nothing is changed.
     pub fn look(config: &Config, config_path: &Path, volume: &str, sources: &Sources<'_>) -> anyhow::Result<Recovery> {
-        let volume = named(config, volume)?;
-        let copies = volume.copies.as_ref().with_context(|| {
+        let mut volume = named(config, volume)?.clone();
+        let copies = volume.copies.with_context(|| {
             format!("volume '{}' has no copies, and no map; its gateway needs the configuration alone", volume.name)
         })?;
-        let path = map_path(config_path, volume);
+        let path = map_path(config_path, &volume);
         anyhow::ensure!(
             std::fs::symlink_metadata(&path).is_err(),
             "{} exists. If it is the volume's map, start the gateway; if it is damaged, or was made by a gateway that did not find \
@@ -65,21 +66,25 @@ impl Recovery {
         let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let map = sources.map.map(read).transpose()?;
         let keys = load_keys(config)?;
-        let told = ask_all(volume, keys.as_ref());
-        check_places(volume, &told)?;
-        let known: Vec<&Told> = told.iter().filter_map(|told| told.as_ref().ok()).collect();
-        let of_nodes: Vec<Found<'_>> = known
-            .iter()
-            .map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror })
-            .collect();
+        let mut told = ask_all(&volume, keys.as_ref());
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let generation = keys.as_ref().map_or(0, GatewayKeys::generation);
         let verifier = keys.as_ref().map(GatewayKeys::mirror_verifier);
-        let keys = verifier.as_ref().map(|verifier| verifier as &dyn Verify);
-        let terms = Terms { moment, generation, map: map.as_deref(), keys, accepts_unsigned: sources.accepts_unsigned };
-        let recovered = recover(&of_nodes, &terms).map_err(explain)?;
+        let verify = verifier.as_ref().map(|verifier| verifier as &dyn Verify);
+        let (map, accepts_unsigned) = (map.as_deref(), sources.accepts_unsigned);
+        let terms = Terms { moment, generation, map, keys: verify, accepts_unsigned };
+        // The mirrors may name nodes that the configuration does not.
+        if let Ok(first) = recover(&found(&told), &terms) {
+            let (nodes, _) = merged(&volume, &first.image);
+            if nodes != volume.nodes {
+                volume.nodes = nodes;
+                told = ask_all(&volume, keys.as_ref());
+            }
+        }
+        check_places(&volume, &told)?;
+        let recovered = recover(&found(&told), &terms).map_err(explain)?;
         check_generation(&recovered, generation)?;
-        check(volume, copies, &recovered.image).context("the recovered map does not fit the configuration")?;
+        check(&volume, &copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
         let mut mirrors = recovered.mirrors.iter();
         let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
@@ -104,6 +109,12 @@ impl Recovery {
         })?;
         Ok(file.path().to_path_buf())
     }
+}
+
+/// What the nodes that answered have.
+fn found(told: &[Result<Told, String>]) -> Vec<Found<'_>> {
+    let known = told.iter().filter_map(|told| told.as_ref().ok());
+    known.map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror }).collect()
 }
 
 /// Says what to do about mirrors that are not believed.

@@ -8,7 +8,7 @@ mod troubles;
 use serde::{Deserialize, Serialize};
 
 use super::report::VolumeReport;
-pub use states::{Insecure, insecure, of_volumes};
+pub use states::{Insecure, insecure, newcomer, of_volumes};
 pub use troubles::of_trouble;
 
 /// What it is about. The order is that in which findings of one severity are listed.
@@ -56,6 +56,8 @@ pub enum Cause {
     Paused,
     /// Anybody may use the cluster.
     Insecure,
+    /// A node has joined, and is in no volume.
+    Newcomer,
     /// A node answers without reading.
     NoIo,
     /// A node's flash is modelled.

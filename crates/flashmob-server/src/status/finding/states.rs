@@ -2,7 +2,7 @@
 
 use super::{Cause, Finding, Severity};
 use crate::status::condition::ConditionReport;
-use crate::status::report::{CopiesReport, NodeOfVolume, PathLimit, VolumeReport};
+use crate::status::report::{CopiesReport, NodeOfVolume, PathLimit, REMOVED, VolumeReport};
 
 /// What anybody may do who reaches an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,15 @@ pub fn insecure(addr: &str, what: Insecure) -> Finding {
     let found = format!("insecure: anyone who can reach {addr} can {may}");
     Finding::new(Cause::Insecure, Severity::Wrong, found, "`flashmob key init` gives the cluster keys")
         .with_command("flashmob key init")
+}
+
+/// A node has joined the gateway, which has a volume that it could be added to.
+#[must_use]
+pub fn newcomer(address: &str, volume: &str) -> Finding {
+    let found = format!("a node at {address} has joined, and is in no volume");
+    let remedy = format!("`flashmob volume add` makes it a node of volume {volume}");
+    Finding::new(Cause::Newcomer, Severity::Note, found, remedy)
+        .with_command(format!("flashmob volume add ADDR:PORT {volume} {address}"))
 }
 
 /// Those of all volumes. `generation`: of the gateway's key; 0 without keys.
@@ -91,8 +100,8 @@ fn of_node(node: &NodeOfVolume, generation: u64) -> Vec<Finding> {
             let finding = Finding::new(Cause::Paused, Severity::Note, "it is paused", remedy);
             findings.push(finding.with_command("flashmob volume resume"));
         }
-        // One that is drained may be off.
-        None if !["ready", "drained"].contains(&&*node.state) => {
+        // One that is drained or removed may be off.
+        None if !["ready", "drained", REMOVED].contains(&&*node.state) => {
             let found = format!("not linked, requests are queued{keys}");
             let remedy = "see whether its device is on, and flashmob runs on it";
             let finding = Finding::new(Cause::NotLinked, Severity::Severe, found, remedy);

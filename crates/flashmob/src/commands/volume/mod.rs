@@ -1,8 +1,9 @@
-//! `flashmob volume`: the volumes of a gateway by node, replacing a lost node's extent, draining, pausing and measuring nodes, moving copies,
-//! scrubs, recovering a lost map, and converting linear volumes.
+//! `flashmob volume`: the volumes of a gateway by node, adding and removing nodes, replacing a lost node's extent, draining, pausing and measuring
+//! nodes, moving copies, scrubs, recovering a lost map, and converting linear volumes.
 
 mod convert;
 mod measure;
+mod members;
 mod moves;
 mod pause;
 mod recover;
@@ -24,7 +25,7 @@ use crate::commands::tell::Form;
 use flashmob_server::net::fetch::{Target, fetch_volumes};
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show a gateway's volumes by node; replace, drain, pause and measure nodes, rebalance and scrub copies, recover lost maps, and convert linear volumes.
+/// Show a gateway's volumes by node; add, remove, replace, drain, pause and measure nodes, rebalance and scrub copies, recover lost maps, and convert linear volumes.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -34,6 +35,8 @@ pub struct VolumeArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     Show(show::ShowArgs),
+    Add(members::AddArgs),
+    Remove(members::RemoveArgs),
     Replace(replace::ReplaceArgs),
     Drain(moves::DrainArgs),
     Rebalance(moves::RebalanceArgs),
@@ -49,6 +52,8 @@ enum Command {
 pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
     match &args.command {
         Command::Show(args) => show::run(args),
+        Command::Add(args) => members::add(args),
+        Command::Remove(args) => members::remove(args),
         Command::Replace(args) => replace::run(args),
         Command::Drain(args) => moves::drain(args),
         Command::Rebalance(args) => moves::rebalance(args),

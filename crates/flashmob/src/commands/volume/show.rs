@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 use flashmob_core::units::Bytes;
+use flashmob_server::status::report::REMOVED;
 use flashmob_server::status::volumes::{
     BadPlace, CopiesDetails, MemberDetails, MovesDetails, NodeDetails, PassDetails, VolumeDetails,
 };
@@ -68,7 +69,8 @@ pub(super) fn page(volume: &VolumeDetails, colour: bool) -> String {
     let mut text = String::new();
     let mut line = |line: String| text.push_str(&(line + "\n"));
     let size = volume.size_bytes.map_or("size unknown".to_string(), |bytes| Bytes(bytes).to_string());
-    line(format!("volume {}, {size}, {} nodes", printable(&volume.name), volume.nodes.len()));
+    let present = || volume.nodes.iter().filter(|node| node.state != REMOVED);
+    line(format!("volume {}, {size}, {} nodes", printable(&volume.name), present().count()));
     if let Some(copies) = &volume.copies {
         copies_lines(copies).into_iter().for_each(&mut line);
     }
@@ -76,9 +78,9 @@ pub(super) fn page(volume: &VolumeDetails, colour: bool) -> String {
     let columns = if has_copies { SIDES.len() } else { 3 };
     let mut table = Table::new(&SIDES[..columns]);
     table.plain(HEADINGS[..columns].iter().copied());
-    volume.nodes.iter().for_each(|node| table.row(row(node, has_copies)));
+    present().for_each(|node| table.row(row(node, has_copies)));
     table.lines(WIDTH, colour).into_iter().for_each(&mut line);
-    for node in &volume.nodes {
+    for node in present() {
         notes(&volume.name, node).into_iter().for_each(&mut line);
     }
     text
@@ -178,6 +180,8 @@ pub(super) fn bad_lines(bad: &[BadPlace], unlisted_blocks: u64) -> Vec<String> {
 fn row(node: &NodeDetails, has_copies: bool) -> Row {
     let is = |what: fn(&MemberDetails) -> bool| node.member.as_ref().is_some_and(what);
     let state = match &*node.state {
+        _ if is(|member| member.holds_data) => "holds data",
+        "ready" if is(|member| member.is_joining) => "joining",
         _ if is(|member| member.is_paused) => "paused",
         _ if is(|member| member.is_drained) => "drained",
         "ready" if is(|member| member.is_leaving) => "leaving",
@@ -185,7 +189,7 @@ fn row(node: &NodeDetails, has_copies: bool) -> Row {
     };
     let colour = match state {
         "ready" | "drained" => Colour::Good,
-        "refused" => Colour::Bad,
+        "refused" | "holds data" => Colour::Bad,
         _ => Colour::Doubtful,
     };
     let plain = |text: String| (text, Colour::Plain);
@@ -224,6 +228,14 @@ fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
             true => format!("node {number} has no copies any more: it can be switched off"),
             false => format!("node {number} is being drained: {} copies are left", member.copies),
         });
+    }
+    if member.is_some_and(|member| member.holds_data) {
+        notes.push(format!(
+            "node {number} is not used: its extent holds data, or cannot show that it does not; `flashmob volume add ADDR:PORT {} {} \
+             --overwrite` gives that data up",
+            printable(volume),
+            printable(&node.name)
+        ));
     }
     if member.is_some_and(|member| member.is_paused) {
         notes.push(format!(

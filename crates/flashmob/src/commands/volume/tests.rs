@@ -5,7 +5,7 @@ use flashmob_server::status::volumes::{
     BadPlace, CopiesDetails, MemberDetails, MovesDetails, PassDetails, Rebuild, ScrubDetails,
 };
 
-fn details(number: usize) -> NodeDetails {
+pub(super) fn details(number: usize) -> NodeDetails {
     let member = MemberDetails {
         extent: Some("0f".repeat(16)),
         domain: "shelf".to_string(),
@@ -14,6 +14,8 @@ fn details(number: usize) -> NodeDetails {
         doubtful: 0,
         only: 0,
         slots: 20,
+        is_joining: false,
+        holds_data: false,
         is_leaving: false,
         is_drained: false,
         is_paused: false,

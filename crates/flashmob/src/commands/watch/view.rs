@@ -3,6 +3,7 @@
 use flashmob_node::status::units::{count, left, printable, seconds, uptime};
 use flashmob_server::status::finding::{Finding, Severity};
 use flashmob_server::status::live::{LiveNode, LiveReport};
+use flashmob_server::status::report::REMOVED;
 use flashmob_text::Bytes;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -48,6 +49,7 @@ impl View {
     /// Draws all of it. `trouble` is why there is no newer report.
     pub fn draw(&mut self, frame: &mut Frame<'_>, history: &History, trouble: Option<&str>) {
         let nodes = history.last.nodes.len();
+        let present = |node: &usize| history.last.nodes.get(*node).is_some_and(|node| node.state != REMOVED);
         let lately: Vec<Lately> = (0..nodes).map(|node| history.lately(node)).collect();
         let sentence = self.sentence(&history.last, trouble);
         let told = wrapped_height(&sentence, frame.area().width);
@@ -68,14 +70,15 @@ impl View {
         frame.render_widget(Paragraph::new(self.head(&history.last, &lately)), head);
         frame.render_widget(Paragraph::new(sentence).wrap(Wrap { trim: false }), say);
         self.first = self.first.min(nodes.saturating_sub(usize::from(rows)));
-        let shown: Vec<usize> = (self.first..nodes).take(usize::from(rows)).collect();
+        let shown: Vec<usize> = (self.first..nodes).filter(present).take(usize::from(rows)).collect();
         frame.render_widget(self.table(&history.last, &lately, &shown), table);
         self.map(frame, map, history, &shown);
         frame.render_widget(Paragraph::new(self.slowest(&history.last, &lately)), slowest);
         frame.render_widget(Paragraph::new(copies), below);
         let [_, keys] = Layout::vertical([Constraint::Min(0), Constraint::Length(1)]).areas(keys);
+        let all = (0..nodes).filter(present).count();
         let more =
-            if shown.len() < nodes { format!("up/down: {} more nodes   ", nodes - shown.len()) } else { String::new() };
+            if shown.len() < all { format!("up/down: {} more nodes   ", all - shown.len()) } else { String::new() };
         frame.render_widget(Line::styled(format!("q: quit   z: zoom   {more}"), Modifier::DIM), keys);
     }
 
@@ -94,7 +97,7 @@ impl View {
             Span::styled(volumes.join(", "), Modifier::BOLD),
             Span::raw(format!(
                 "   {ready} of {} nodes   {} pieces/s   {} clients, {} requests   up {}",
-                report.nodes.len(),
+                report.nodes.iter().filter(|node| node.state != REMOVED).count(),
                 count(rate as u64),
                 report.clients,
                 report.in_hand,

@@ -25,7 +25,7 @@ use super::jobs::Goal;
 use super::log::Waiter;
 use super::pace::Pace;
 use super::{Copies, Cx, Inner, bit, each};
-use crate::copies::{Place, Record, Step};
+use crate::copies::{MapImage, Place, Record, Step};
 use crate::gateway::Event;
 use crate::op::Failure;
 use crate::planted::{self, Bug};
@@ -87,8 +87,16 @@ pub struct Moves {
 }
 
 impl Moves {
-    pub fn new(members: usize) -> Moves {
-        Moves { searches: (0..members).map(|_| Search::default()).collect(), ..Moves::default() }
+    pub fn new(image: &MapImage) -> Moves {
+        // At most MEMBERS_MAX.
+        let members = 0..image.members().len() as u16;
+        let search = |member| if image.is_gone(member) { Search::of_gone() } else { Search::default() };
+        Moves { searches: members.map(search).collect(), ..Moves::default() }
+    }
+
+    /// One more member.
+    pub fn add(&mut self) {
+        self.searches.push(Search::default());
     }
 }
 
@@ -138,17 +146,39 @@ impl Copies {
             let Some(step) = self.moves.steps.pop_front() else { return };
             match self.begin_move(cx, step, &room) {
                 Begun::Now => room = self.targets_with_room(cx),
-                Begun::Never => {}
+                Begun::Never if self.has_other_step(step.chunk) => self.moves.steps.push_back(step),
+                Begun::Never => self.plan_again(cx),
                 Begun::Later => self.moves.steps.push_back(step),
             }
         }
     }
 
+    /// Whether another copy of a chunk is to move, or does: a step that does not fit before may do so behind it.
+    fn has_other_step(&self, chunk: u32) -> bool {
+        self.moves.guests.contains_key(&chunk) || self.moves.steps.iter().any(|other| other.chunk == chunk)
+    }
+
+    /// A step was dropped. If it was the last one, what it was for is planned anew.
+    fn plan_again(&mut self, cx: &Cx<'_>) {
+        if self.moves.steps.is_empty() && self.moves.guests.is_empty() {
+            self.moves.plan_at = self.moves.plan_at.min(cx.now.max(self.moves.planned + PLAN_AGAIN));
+            self.look_at(self.moves.plan_at);
+        }
+    }
+
     /// Members to which nothing can be copied now.
     fn closed(&self, cx: &Cx<'_>) -> BTreeSet<u16> {
-        let is_closed =
-            |&member: &u16| !self.is_usable(cx, member) || !self.members[usize::from(member)].takes_guests(cx.now);
+        let is_closed = |&member: &u16| {
+            let is_in = self.has_joined(member) && !self.image.is_joining(member) && !self.image.is_gone(member);
+            !is_in || !self.is_usable(cx, member) || !self.members[usize::from(member)].takes_guests(cx.now)
+        };
         (0..self.members.len() as u16).filter(is_closed).collect()
+    }
+
+    /// Whether it is on record that a member may have copies.
+    fn has_joined(&self, member: u16) -> bool {
+        let from = self.members.get(usize::from(member)).map_or(0, |state| state.joined_from);
+        self.log.is_durable(from) || planted::is(Bug::GuestBeforeJoined)
     }
 
     /// Plans what is left to be done, once all is done that was planned before, or nothing of it could be done for some time.
@@ -166,7 +196,7 @@ impl Copies {
         let plan = self.image.plan(&leaving, self.image.is_balancing(), &closed);
         self.moves.stranded = plan.all_stranded();
         let are_stuck = plan.steps.iter().all(|step| self.moves.unreadable.contains(&step.chunk));
-        if are_stuck && self.image.is_balancing() && closed.iter().all(|member| leaving.contains(member)) {
+        if are_stuck && self.image.is_balancing() && closed.iter().all(|&member| self.image.takes_no_copies(member)) {
             self.decide(Record::Balance { is_wanted: false });
         }
         let planned: BTreeSet<u32> = plan.steps.iter().map(|step| step.chunk).collect();
@@ -176,7 +206,7 @@ impl Copies {
     }
 
     /// What is wished has changed: it is planned anew. What is under way goes on.
-    fn plan_anew(&mut self, cx: &Cx<'_>) {
+    pub(super) fn plan_anew(&mut self, cx: &Cx<'_>) {
         self.moves.steps.clear();
         self.moves.plan_at = cx.now;
         self.look_at(cx.now);
@@ -191,13 +221,14 @@ impl Copies {
         let domain = |member: u16| self.image.members().get(usize::from(member)).map(|member| &member.domain);
         let is_beside = |(other, place): (usize, &Place)| other != copy && domain(place.member) == domain(to);
         let mut places = self.image.places(chunk).iter().enumerate();
-        if self.image.is_leaving(to) || from == to || places.any(is_beside) {
+        if self.image.takes_no_copies(to) || from == to || places.any(is_beside) {
             return Begun::Never;
         }
         if self.is_on_hold(chunk)
             || self.jobs.contains_key(&chunk)
             || self.is_stuck(cx, chunk)
             || !room.contains(&to)
+            || !self.has_joined(to)
             || !self.members[usize::from(to)].takes_guests(cx.now)
         {
             return Begun::Later;
@@ -294,6 +325,14 @@ impl Copies {
     pub(super) fn move_unreadable(&mut self, chunk: u32) {
         if self.guest(chunk).is_some() {
             self.moves.unreadable.insert(chunk);
+        }
+    }
+
+    /// A member was removed: what is known of its slots means nothing any more.
+    pub(super) fn forget_slots_of(&mut self, member: u16) {
+        self.moves.freed.retain(|&(of, _), _| of != member);
+        if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
+            *search = Search::of_gone();
         }
     }
 

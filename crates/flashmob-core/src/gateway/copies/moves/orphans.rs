@@ -6,8 +6,10 @@
 
 use super::super::{Copies, Cx, Inner};
 use crate::copies::Place;
+use crate::gateway::Event;
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
 use crate::units::GIB;
 use crate::wire::map::{MAP_BYTES, Map};
 
@@ -30,9 +32,16 @@ pub struct Search {
     resumes: Option<u32>,
     /// The last slot that was given back because of it.
     found: Option<u32>,
+    /// Its extent holds data, or cannot tell, while it is not known that it may be used.
+    holds_data: bool,
 }
 
 impl Search {
+    /// Of a member that was removed.
+    pub fn of_gone() -> Search {
+        Search { is_over: true, ..Search::default() }
+    }
+
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -69,7 +78,7 @@ impl Copies {
         let from = search.cleared.or_else(|| (search.at..slots).find(|&slot| self.is_free(member, slot)));
         let Some(from) = from else {
             self.moves.searches[usize::from(member)].is_over = true;
-            return;
+            return self.found_empty(cx, member);
         };
         let most = if search.cleared.is_some() { 1 } else { (LOOKED_AT_MAX / self.image.chunk_bytes()).max(1) as u32 };
         let free = (from..slots).take(most as usize).take_while(|&slot| self.is_free(member, slot)).count() as u32;
@@ -109,6 +118,9 @@ impl Copies {
             }
             at += u64::from(run_bytes);
         }
+        if first.is_some() && self.image.is_joining(member) && !planted::is(Bug::JoinedUnsearched) {
+            return self.found_in_use(cx, member);
+        }
         let is_free = first.is_some_and(|slot| self.is_free(member, slot));
         let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
         let was_cleared = search.cleared.take().is_some();
@@ -141,6 +153,7 @@ impl Copies {
         let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
         if failure == Failure::NotSupported {
             search.gives_back = Some(false);
+            search.holds_data = self.image.is_joining(member);
         } else {
             search.resumes = Some(search.resumes.map_or(slot, |at| at.min(slot)));
         }
@@ -152,6 +165,22 @@ impl Copies {
         if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
             *search = Search { asked: search.asked.take(), ..Search::default() };
         }
+    }
+
+    /// The extent of a member that is joining holds data: whose, only a person can say.
+    fn found_in_use(&mut self, cx: &mut Cx<'_>, member: u16) {
+        if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
+            (search.holds_data, search.is_over) = (true, true);
+        }
+        let text = "it is not used: its extent holds data that is not of this volume; give it an empty file, or add it \
+                    again with --overwrite to give that data up";
+        cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
+    }
+
+    /// Whether a member is not used since its extent holds data, or cannot show that it does not.
+    pub(in super::super) fn holds_data(&self, member: u16) -> bool {
+        let search = self.moves.searches.get(usize::from(member));
+        self.image.is_joining(member) && search.is_some_and(|search| search.holds_data)
     }
 
     /// Whether a member's store cannot give bytes back, as far as is known.

@@ -73,7 +73,7 @@ impl Copies {
     pub(in super::super) fn moves_status(&self, now: Time) -> MovesStatus {
         let moves = &self.moves;
         let is_planned = !moves.steps.is_empty() || !moves.guests.is_empty();
-        let is_awaited = |member: u16| self.image.is_balancing() && !is_planned && !self.image.is_leaving(member);
+        let is_awaited = |member: u16| self.image.is_balancing() && !is_planned && !self.image.takes_no_copies(member);
         MovesStatus {
             is_balancing: self.image.is_balancing(),
             left: (moves.steps.len() + moves.guests.len()) as u64,
@@ -88,7 +88,7 @@ impl Copies {
         }
     }
 
-    fn may_decide(&self) -> Result<(), MoveError> {
+    pub(in super::super) fn may_decide(&self) -> Result<(), MoveError> {
         match &self.deposed {
             Some(reason) => Err(MoveError::Deposed(reason.clone())),
             None if self.log.trouble().is_some() => Err(MoveError::MapTrouble),
@@ -114,10 +114,11 @@ impl Gateway {
     ) -> Result<Outlook, MoveError> {
         let state = self.volumes.get(volume).ok_or(MoveError::NoCopies)?;
         let count = state.spec.extents.len();
-        if state.copies.is_some() && number >= count {
+        let member = number as u16;
+        let is_gone = |copies: &Copies| number >= count || copies.image.is_gone(member);
+        if state.copies.as_deref().is_some_and(is_gone) {
             return Err(MoveError::NoNode { number, count });
         }
-        let member = number as u16;
         let decided = self.with_copies(now, volume, |copies, cx| {
             copies.may_decide()?;
             let mut leaving: BTreeSet<u16> = copies.image.leaving().collect();

@@ -108,7 +108,7 @@ pub struct Slot {
     pub first_second: u64,
     /// How many it covers.
     pub seconds: u64,
-    /// The nodes that did something in it, by their numbers over all volumes, ascending.
+    /// The nodes that did something in it, by their places among all, ascending.
     pub nodes: Vec<(usize, NodeSlot)>,
 }
 
@@ -120,6 +120,8 @@ pub struct LiveSlots {
     /// The number of the slot that is being recorded.
     pub(super) number: u64,
     pub(super) nodes: usize,
+    /// By the number of a node, its place; empty if these are the same.
+    pub(super) places: Vec<usize>,
     /// Those in which something happened, by number.
     pub(super) slots: Vec<(u64, Arc<[Packed]>)>,
 }
@@ -165,8 +167,22 @@ impl LiveSlots {
         merged
     }
 
+    /// Nodes are counted by their places in this order from now on.
+    pub(in crate::gateway) fn in_order(mut self, order: &[usize]) -> LiveSlots {
+        self.places = vec![0; order.len()];
+        for (place, &node) in order.iter().enumerate() {
+            self.places[node] = place;
+        }
+        self
+    }
+
     fn slot(&self, number: u64, nodes: &[Packed]) -> Slot {
-        let nodes = nodes.iter().map(|packed| (usize::from(packed.node), packed.unpack())).collect();
+        let place = |node: u16| self.places.get(usize::from(node)).copied().unwrap_or(usize::from(node));
+        let mut nodes: Vec<(usize, NodeSlot)> =
+            nodes.iter().map(|packed| (place(packed.node), packed.unpack())).collect();
+        if !self.places.is_empty() {
+            nodes.sort_unstable_by_key(|(place, _)| *place);
+        }
         Slot { first_second: number * self.length_s, seconds: self.length_s, nodes }
     }
 }

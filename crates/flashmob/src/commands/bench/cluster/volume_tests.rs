@@ -14,6 +14,7 @@ fn node(disk_id: Option<u64>) -> NodeStatus {
         condition: disk_id.map(|id| (Condition { disk_id: Some(id), ..Condition::default() }, Time(0))),
         number: 0,
         refusal: None,
+        is_gone: false,
         links: Vec::new(),
     }
 }

@@ -1,0 +1,212 @@
+//! The nodes of volumes with copies: their maps name them, once one was added while the volume was used.
+//!
+//! From then on the configuration only seeds a map. Where both have a node, the configuration says how it is reached: somebody has edited it since. Which
+//! nodes there are says the map.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use flashmob_core::copies::{DOMAIN_BYTES_MAX, MapImage};
+use flashmob_core::gateway::{JoinError, MoveError, NewNode, RemoveError};
+use flashmob_core::units::Time;
+
+use super::map_file;
+use super::maps::{map_path, own_domain};
+use super::open::open_place;
+use super::server::GatewayServer;
+use crate::config::address::parse_node_address;
+use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
+use crate::status::replace::Refusal;
+use crate::status::volumes::{AddAnswer, AddRequest, RemoveAnswer, RemoveRequest};
+
+/// How a map and the configuration differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Note {
+    /// As it should be.
+    Info(String),
+    /// Somebody has to look at it.
+    Warning(String),
+}
+
+impl Note {
+    pub fn log(&self) {
+        match self {
+            Note::Info(text) => log::info!("{text}"),
+            Note::Warning(text) => log::warn!("{text}"),
+        }
+    }
+}
+
+/// The configuration with the nodes that the maps beside it have, and how these differ from those that it names.
+pub(super) fn with_members(config: &Config, config_path: &Path) -> (Config, Vec<Note>) {
+    let (mut config, mut notes) = (config.clone(), Vec::new());
+    for volume in config.volumes.iter_mut().filter(|volume| volume.copies.is_some()) {
+        // One that cannot be read is refused later, with its reason.
+        let Some(image) = map_file::look(&map_path(config_path, volume)) else { continue };
+        let (nodes, differences) = merged(volume, &image);
+        volume.nodes = nodes;
+        notes.extend(differences);
+    }
+    (config, notes)
+}
+
+/// Whether a node of the configuration is surely a member.
+fn is_it(node: &NodeConfig, image: &MapImage, number: usize) -> bool {
+    // At most MEMBERS_MAX.
+    let (member, known) = (number as u16, image.members().get(number));
+    if node.extent.is_some_and(|extent| known.is_some_and(|known| known.extent_id == extent.0)) {
+        return true;
+    }
+    matches!(&node.source, NodeSource::Remote { address } if image.address(member) == Some(address))
+}
+
+/// The nodes of a volume by the numbers that its map has for them, and how the configuration differs.
+pub(super) fn merged(volume: &VolumeConfig, image: &MapImage) -> (Vec<NodeConfig>, Vec<Note>) {
+    let members = image.members().len();
+    let is_named = (0..members as u16).any(|member| image.address(member).is_some());
+    if !is_named && (0..members as u16).all(|member| !image.is_gone(member)) {
+        return (volume.nodes.clone(), Vec::new());
+    }
+    let present = |number: usize| !image.is_gone(number as u16);
+    let mut taken: Vec<Option<usize>> = (0..members)
+        .map(|number| volume.nodes.iter().position(|node| present(number) && is_it(node, image, number)))
+        .collect();
+    let mut notes = Vec::new();
+    for number in (0..members).filter(|&number| present(number)) {
+        let is_free = taken[number].is_none() && number < volume.nodes.len() && !taken.contains(&Some(number));
+        if !is_free {
+            continue;
+        }
+        let address = image.address(number as u16);
+        match (&volume.nodes[number].source, address) {
+            // In the gateway's process: the map has no address of it.
+            (NodeSource::Local { .. }, None) => taken[number] = Some(number),
+            (NodeSource::Remote { address }, Some(known)) => {
+                taken[number] = Some(number);
+                notes.push(Note::Warning(format!(
+                    "volume {}: node {number} is at {known} in the map, and at {address} in the configuration, which is used; if that is another \
+                     device, correct the configuration, and use flashmob volume add",
+                    volume.name
+                )));
+            }
+            _ => {}
+        }
+    }
+    let nodes = (0..members).map(|number| {
+        let known = &image.members()[number];
+        let size_bytes = Some(known.size_bytes).filter(|&bytes| bytes > 0);
+        match taken[number].map(|at| &volume.nodes[at]) {
+            // What was added without a size has one by now.
+            Some(node) => NodeConfig { size_bytes: node.size_bytes.or(size_bytes), ..node.clone() },
+            None => {
+                let address = image.address(number as u16).unwrap_or("removed").to_string();
+                NodeConfig {
+                    source: NodeSource::Remote { address },
+                    size_bytes,
+                    extent: None,
+                    domain: Some(known.domain.clone()),
+                    is_gone: !present(number),
+                }
+            }
+        }
+    });
+    let nodes: Vec<NodeConfig> = nodes.collect();
+    let of_map: Vec<String> = (0..members)
+        .filter(|&number| present(number) && taken[number].is_none())
+        .map(|number| format!("{number} ({})", nodes[number].source.name()))
+        .collect();
+    if !of_map.is_empty() {
+        let which = of_map.join(", ");
+        notes.push(Note::Info(format!("volume {}: of its map alone: node {which}", volume.name)));
+    }
+    for (at, node) in volume.nodes.iter().enumerate().filter(|(at, _)| !taken.contains(&Some(*at))) {
+        notes.push(Note::Warning(format!(
+            "volume {}: {} is node {at} in the configuration, and none in the map: it is not used; add it with flashmob volume add, or remove it from \
+             the configuration",
+            volume.name,
+            node.source.name()
+        )));
+    }
+    (nodes, notes)
+}
+
+impl GatewayServer {
+    /// Whether a node may be on another machine: only then its address can change.
+    #[must_use]
+    pub fn has_nodes_elsewhere(&self) -> bool {
+        let is_elsewhere = |source: &NodeSource| match source {
+            NodeSource::Remote { address } => !address.parse::<SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback()),
+            NodeSource::Local { .. } => false,
+        };
+        let mut nodes = self.volumes.iter().flat_map(|volume| &volume.nodes).filter(|node| !node.is_gone);
+        nodes.any(|node| is_elsewhere(&node.source))
+    }
+
+    /// Adds a node. Returns the answer, and the volume with the number of the record that must be durable.
+    pub(super) fn add_node(&mut self, now: Time, request: &AddRequest) -> Result<(AddAnswer, (usize, u64)), Refusal> {
+        let volume = self.volume_named(&request.volume)?;
+        let address = parse_node_address(&request.address)
+            .map_err(|error| Refusal::Bad(format!("'{}' is no address of a node: {error}", request.address)))?;
+        let source = NodeSource::Remote { address: address.clone() };
+        let domain = request.domain.clone().unwrap_or_else(|| own_domain(&source));
+        if domain.len() > DOMAIN_BYTES_MAX || domain.trim() != domain || domain.chars().any(char::is_control) {
+            return Err(Refusal::Bad(format!(
+                "a domain is 1 to {DOMAIN_BYTES_MAX} bytes of printable text, without spaces around it"
+            )));
+        }
+        if let Some(bytes) = request.size_bytes.filter(|&bytes| bytes == 0) {
+            return Err(Refusal::Bad(format!("a node cannot have {bytes} bytes")));
+        }
+        let new = NewNode {
+            address: address.clone(),
+            size_bytes: request.size_bytes,
+            domain: domain.clone(),
+            overwrites: request.overwrite,
+        };
+        let added = self.gateway.add_node(now, volume, &new).map_err(|error| match error {
+            JoinError::Length { .. } => Refusal::Bad(error.to_string()),
+            _ => Refusal::Conflict(error.to_string()),
+        })?;
+        if added.is_new {
+            let config = &self.volumes[volume];
+            let node = NodeConfig {
+                source,
+                size_bytes: request.size_bytes,
+                extent: None,
+                domain: Some(domain),
+                is_gone: false,
+            };
+            let (keys, links) = (None, usize::from(config.links.max(1) as u16));
+            let place =
+                open_place(config, &node, &mut self.links.extents, self.clock, &self.wake, self.share_bytes, keys);
+            // A remote one is not opened.
+            let place = place.map_err(|error| Refusal::Conflict(format!("{error:#}")))?;
+            self.links.add(place, links);
+            if let Some(memory) = &mut self.memory {
+                memory.add(&config.id, added.number);
+            }
+        }
+        log::info!("volume {}: node {} at {address} is added", request.volume, added.number);
+        let answer = AddAnswer { volume: request.volume.clone(), node: added.number, address };
+        Ok((answer, (volume, added.record)))
+    }
+
+    /// Removes a node that has no copies any more.
+    pub(super) fn remove_node(
+        &mut self,
+        now: Time,
+        request: &RemoveRequest,
+    ) -> Result<(RemoveAnswer, (usize, u64)), Refusal> {
+        let volume = self.volume_named(&request.volume)?;
+        let removed = self.gateway.remove_node(now, volume, request.node).map_err(|error| match error {
+            RemoveError::Undecided(MoveError::NoNode { .. }) => Refusal::Unknown(error.to_string()),
+            _ => Refusal::Conflict(error.to_string()),
+        })?;
+        log::info!("volume {}: node {} is removed", request.volume, request.node);
+        Ok((RemoveAnswer { volume: request.volume.clone(), node: request.node }, (volume, removed)))
+    }
+}
+
+#[cfg(test)]
+#[path = "members/tests.rs"]
+mod tests;
