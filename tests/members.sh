@@ -85,12 +85,20 @@ wait_for 120 'the nodes to be filled evenly' is_balanced
 stop gateway
 gateway_again
 started gateway 'is node 0 in the configuration, and none in the map'
+NODE_ARGS[node0]+=' --forget'
+run_node node0
+check 'it may come again, after a start of the gateway' volume add "${ADDR[node0]}"
+check 'with another number' node 7 '.state == "ready" and (.member.is_joining | not)'
+check 'a name is that of who has it now' grep -q 'node 7 .* is paused' <(volume pause "${ADDR[node0]}")
+volume resume "${ADDR[node0]}" >/dev/null
+wait_for 120 'copies to be moved to it' has_copies 7 2
 end_load load
 no_wrong_byte load
 expect_result load 'no request failed meanwhile' '.errors == {} and .unanswered == 0 and .disconnects == 0'
 check 'QEMU ends' stop qemu
 whole_again
-is_whole_on_each 1 2 3 6
+wait_for 120 'the nodes to be filled evenly' is_balanced
+is_whole_on_each 1 2 3 6 7
 
 # The gateway's disk is lost: mirrors name the nodes that the configuration does not.
 stop gateway
@@ -98,5 +106,5 @@ rm "$DIR"/gateway.toml.*.map "$DIR/gateway.toml.extents"
 check 'the map is recovered' "$FLASHMOB" volume recover "$DIR/gateway.toml" pool --yes
 gateway_again
 whole_again
-check 'all nodes are there' node 6 '.state == "ready" and .member.copies > 0'
+check 'all nodes are there' node 7 '.state == "ready" and .member.copies > 0'
 check 'every byte is right' is_all_there

@@ -87,3 +87,15 @@ for name in node0 node1 node2 node3; do
     volume resume "${name#node}" >/dev/null
     whole_again
 done
+
+# A node is removed to which none was ever added: the configuration still names it, and the gateway starts without it.
+check 'a node is drained for good' timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool 3
+check 'and removed' volume remove 3
+stop node3
+stop gateway
+gateway_again
+started gateway 'is node 3 in the configuration, and none in the map'
+check 'the others have their places' node 2 '.state == "ready" and .member.copies > 0'
+check 'the removed one is not shown' grep -q '^volume pool, .*, 3 nodes$' <(volume show)
+whole_again
+check 'and every byte is right' is_all_there

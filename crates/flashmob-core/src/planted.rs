@@ -133,6 +133,10 @@ listed! {
         SlotReusedEarly => "slot-reused-early",
         /// A node that was added gets copies, whatever its extent holds.
         JoinedUnsearched => "joined-unsearched",
+        /// A new chunk gets a slot that is in quarantine.
+        GrownIntoQuarantine => "grown-into-quarantine",
+        /// Clients may use new chunks before these are on record.
+        GrownToldEarly => "grown-told-early",
         /// A node that was added gets copies before it is on record that it may.
         GuestBeforeJoined => "guest-before-joined",
         /// Changes are sent to the new place of a copy, and not to the old one, before that is durable.

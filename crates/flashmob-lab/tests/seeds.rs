@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 22] {
+fn faults_of_copies() -> [Fault; 23] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -43,6 +43,7 @@ fn faults_of_copies() -> [Fault; 22] {
         Fault::Balance,
         Fault::Join(false),
         Fault::Remove(0),
+        Fault::Grow(1),
     ]
 }
 

@@ -71,12 +71,14 @@ pub struct MapImage {
     pub(super) leaving: BTreeSet<u16>,
     /// Members are to be filled evenly.
     pub(super) is_balancing: bool,
-    /// Where members' nodes are, as far as that is on record.
-    pub(super) addresses: BTreeMap<u16, String>,
-    /// Members that have yet to show that their extents may be used.
-    pub(super) joining: BTreeSet<u16>,
+    /// Where members' nodes are, as far as that is on record, and whether a configuration named them first.
+    pub(super) addresses: BTreeMap<u16, (String, bool)>,
+    /// Members that get no copies yet, and whether they will whatever their extents hold.
+    pub(super) joining: BTreeMap<u16, bool>,
     /// Members that were removed.
     pub(super) gone: BTreeSet<u16>,
+    /// How many chunks clients may use.
+    pub(super) shown: u32,
     /// Of each chunk.
     marks: Vec<Marks>,
     tally: Tally,
@@ -149,8 +151,9 @@ impl MapImage {
             leaving: BTreeSet::new(),
             is_balancing: false,
             addresses: BTreeMap::new(),
-            joining: BTreeSet::new(),
+            joining: BTreeMap::new(),
             gone: BTreeSet::new(),
+            shown: 0,
             marks,
             tally,
         }
@@ -163,6 +166,7 @@ impl MapImage {
         self.tally = Tally::default();
         // At most CHUNKS_MAX.
         self.tally.count(Marks::default(), self.copies, chunks as u32);
+        self.shown = chunks as u32;
     }
 
     /// Identity of the map.
@@ -238,17 +242,23 @@ impl MapImage {
         self.copies
     }
 
-    /// How many chunks there are.
+    /// How many chunks there are, with those that clients may not use yet.
     #[must_use]
     pub fn chunks(&self) -> u32 {
         // At most CHUNKS_MAX.
         self.marks.len() as u32
     }
 
-    /// Size of the volume, in bytes.
+    /// How many of them clients may use.
+    #[must_use]
+    pub fn shown(&self) -> u32 {
+        self.shown
+    }
+
+    /// Size of the volume for clients, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        u64::from(self.chunks()) * self.chunk_bytes
+        u64::from(self.shown) * self.chunk_bytes
     }
 
     /// The members, by their numbers.
@@ -329,6 +339,8 @@ impl MapImage {
         self.starts.clear();
         self.start(Start { epoch, nonce: 0, version })?;
         self.version = version;
+        // Somebody may have been shown more than the mirror says.
+        self.shown = self.chunks();
         Ok(())
     }
 
@@ -342,7 +354,8 @@ impl MapImage {
     /// Applies a record that is not counted, as one of a snapshot.
     pub(super) fn change(&mut self, record: &Record) -> Result<(), MapError> {
         match *record {
-            Record::Begin { .. } | Record::Places { .. } => Err(MapError::Order(record.name())),
+            Record::Begin { .. } => Err(MapError::Order(record.name())),
+            Record::Places { first_chunk, ref places } => self.append(first_chunk, places),
             Record::Member { number, extent_id, size_bytes, ref domain } => {
                 let domain = domain.clone();
                 self.add_member(number, Member { extent_id, boot_id: None, seen: None, size_bytes, domain })
@@ -400,10 +413,17 @@ impl MapImage {
                 self.is_balancing = is_wanted;
                 Ok(())
             }
-            Record::Address { member, ref address } => self.set_address(member, address),
-            Record::Joining { member, is_joining } => self.set_joining(member, is_joining),
+            Record::Address { member, ref address, is_seed } => self.set_address(member, address, is_seed),
+            Record::Joining { member, is_joining, overwrites } => self.set_joining(member, is_joining, overwrites),
             Record::Gone { member } => self.remove_member(member),
+            Record::Shown { chunks } => self.show(chunks),
         }
+    }
+
+    /// So many chunks more have their places.
+    pub(super) fn add_marks(&mut self, chunks: u32, marks: Marks) {
+        self.marks.resize(self.marks.len() + chunks as usize, marks);
+        self.tally.count(marks, self.copies, chunks);
     }
 
     pub(super) fn set_marks(&mut self, chunk: u32, marks: Marks) {
@@ -498,10 +518,18 @@ impl MapImage {
         records.extend(self.was_linear.then_some(Record::Linear));
         records.extend(self.leaving().map(|member| Record::Leaving { member, is_leaving: true }));
         records.extend(self.is_balancing.then_some(Record::Balance { is_wanted: true }));
-        let addresses = self.addresses.iter();
-        records.extend(addresses.map(|(&member, address)| Record::Address { member, address: address.clone() }));
-        records.extend(self.joining.iter().map(|&member| Record::Joining { member, is_joining: true }));
+        records.extend(self.addresses.iter().map(|(&member, (address, is_seed))| Record::Address {
+            member,
+            address: address.clone(),
+            is_seed: *is_seed,
+        }));
+        records.extend(self.joining.iter().map(|(&member, &overwrites)| Record::Joining {
+            member,
+            is_joining: true,
+            overwrites,
+        }));
         records.extend(self.gone.iter().map(|&member| Record::Gone { member }));
+        records.extend((self.shown < self.chunks()).then_some(Record::Shown { chunks: self.shown }));
         let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
         records.extend(boots);
         let seen = numbered().filter_map(|(member, known)| {

@@ -7,13 +7,25 @@ impl MapImage {
     /// Where a member's node is, if that is on record.
     #[must_use]
     pub fn address(&self, member: u16) -> Option<&str> {
-        self.addresses.get(&member).map(String::as_str)
+        self.addresses.get(&member).map(|(address, _)| address.as_str())
+    }
+
+    /// Whether a configuration named a member first, as far as that is on record.
+    #[must_use]
+    pub fn is_seed(&self, member: u16) -> bool {
+        self.addresses.get(&member).is_none_or(|(_, is_seed)| *is_seed)
     }
 
     /// Whether a member was added, and it is not known yet that its extent may be used. It has no copies.
     #[must_use]
     pub fn is_joining(&self, member: u16) -> bool {
-        self.joining.contains(&member)
+        self.joining.contains_key(&member)
+    }
+
+    /// Whether a member that is joining gets copies once its extent is known, whatever that holds.
+    #[must_use]
+    pub fn overwrites(&self, member: u16) -> bool {
+        self.joining.get(&member) == Some(&true)
     }
 
     /// Whether a member was removed. It has no copies, and gets none: its number is not used again.
@@ -36,7 +48,7 @@ impl MapImage {
         }
         check_member(&self.members, &member)?;
         self.members.push(member);
-        self.joining.insert(number);
+        self.joining.insert(number, false);
         Ok(())
     }
 
@@ -48,24 +60,24 @@ impl MapImage {
         Ok(())
     }
 
-    pub(super) fn set_address(&mut self, member: u16, address: &str) -> Result<(), MapError> {
+    pub(super) fn set_address(&mut self, member: u16, address: &str, is_seed: bool) -> Result<(), MapError> {
         self.check_present(member)?;
         let len_bytes = address.len();
         if !(1..=ADDRESS_BYTES_MAX).contains(&len_bytes) {
             return Err(MapError::Address { member, len_bytes });
         }
-        self.addresses.insert(member, address.to_string());
+        self.addresses.insert(member, (address.to_string(), is_seed));
         Ok(())
     }
 
-    pub(super) fn set_joining(&mut self, member: u16, is_joining: bool) -> Result<(), MapError> {
+    pub(super) fn set_joining(&mut self, member: u16, is_joining: bool, overwrites: bool) -> Result<(), MapError> {
         self.check_present(member)?;
         if !is_joining {
             self.joining.remove(&member);
         } else if self.copies_on(member) > 0 {
             return Err(MapError::HasCopies { member, copies: self.copies_on(member) });
         } else {
-            self.joining.insert(member);
+            self.joining.insert(member, overwrites);
         }
         Ok(())
     }
@@ -116,7 +128,7 @@ mod tests {
         assert_eq!(refused(&image, &member(3, "x")), "member 3 where number 2 is due");
         image.apply(&member(2, "x")).unwrap();
         assert!(image.is_joining(2) && image.takes_no_copies(2) && image.slots(2) == 0);
-        let address = |text: &str| Record::Address { member: 2, address: text.to_string() };
+        let address = |text: &str| Record::Address { member: 2, address: text.to_string(), is_seed: false };
         image.apply(&address("192.0.2.3:7080")).unwrap();
         for (len, is_ok) in [(0, false), (1, true), (ADDRESS_BYTES_MAX, true), (ADDRESS_BYTES_MAX + 1, false)] {
             assert_eq!(image.clone().apply(&address(&"a".repeat(len))).is_ok(), is_ok, "{len}");
@@ -125,10 +137,10 @@ mod tests {
         let to = Place { member: 2, slot: 0 };
         assert_eq!(refused(&image, &Record::Moved { chunk: 0, copy: 0, to }), "there is no member 2");
         assert_eq!(MapImage::from_records(&image.snapshot()).unwrap(), image);
-        image.apply(&Record::Joining { member: 2, is_joining: false }).unwrap();
+        image.apply(&Record::Joining { member: 2, is_joining: false, overwrites: false }).unwrap();
         image.apply(&Record::Moved { chunk: 0, copy: 0, to }).unwrap();
         assert_eq!((image.address(2), image.slots(2), image.copies_on(2)), (Some("192.0.2.3:7080"), 2, 1));
-        let again = refused(&image, &Record::Joining { member: 2, is_joining: true });
+        let again = refused(&image, &Record::Joining { member: 2, is_joining: true, overwrites: true });
         assert_eq!(again, "member 2 has 1 copies");
         assert_eq!(MapImage::from_records(&image.snapshot()).unwrap(), image);
     }
@@ -145,8 +157,8 @@ mod tests {
         let of_gone = [
             Record::Gone { member: 2 },
             Record::Leaving { member: 2, is_leaving: true },
-            Record::Joining { member: 2, is_joining: true },
-            Record::Address { member: 2, address: "a".to_string() },
+            Record::Joining { member: 2, is_joining: true, overwrites: true },
+            Record::Address { member: 2, address: "a".to_string(), is_seed: true },
             Record::Extent { member: 2, extent_id: id(10), size_bytes: CHUNK },
             Record::Moved { chunk: 0, copy: 0, to: Place { member: 2, slot: 0 } },
         ];

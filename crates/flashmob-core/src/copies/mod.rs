@@ -22,6 +22,7 @@
 //! mirrors in a cluster with keys, `recover` makes a map of them.
 
 mod error;
+mod grow;
 mod history;
 mod image;
 mod joined;

@@ -49,7 +49,7 @@ impl MapImage {
     /// `closed` members, nor to joining ones, nor to even them out.
     #[must_use]
     pub fn plan(&self, leaving: &BTreeSet<u16>, is_balanced: bool, closed: &BTreeSet<u16>) -> Plan {
-        let closed = closed.union(&self.joining).copied().collect();
+        let closed = closed.iter().chain(self.joining.keys()).copied().collect();
         let mut planner = Planner::new(self, leaving, &closed);
         planner.empty_leaving();
         if is_balanced {

@@ -5,7 +5,8 @@ use crate::enums::listed;
 use crate::wire::WireError;
 use crate::wire::frame::{Fields, put_text};
 
-/// One change of a map. A map begins with `Begin`, its members and the places of all chunks. Later, a `Member` is one more.
+/// One change of a map. A map begins with `Begin`, its members and the places of all chunks. Later, a `Member` is one more, and `Places` are those of
+/// more chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// The first record of every file.
@@ -135,6 +136,8 @@ pub enum Record {
         member: u16,
         /// `host:port`, 1 to [`ADDRESS_BYTES_MAX`](super::ADDRESS_BYTES_MAX) bytes.
         address: String,
+        /// The member was not added: a configuration named it first.
+        is_seed: bool,
     },
     /// Whether a member that was added has yet to show that its extent may be used.
     Joining {
@@ -142,11 +145,18 @@ pub enum Record {
         member: u16,
         /// It gets no copies yet.
         is_joining: bool,
+        /// It will once its extent is known, whatever that holds. Only if it is joining.
+        overwrites: bool,
     },
     /// A member without copies is removed.
     Gone {
         /// The member.
         member: u16,
+    },
+    /// Clients may use so many chunks. Others were appended, and mirrors may lack them.
+    Shown {
+        /// At least as many as before.
+        chunks: u32,
     },
 }
 
@@ -174,6 +184,7 @@ listed! {
         Address = 17 => "address",
         Joining = 18 => "joining",
         Gone = 19 => "gone",
+        Shown = 20 => "shown",
     }
 }
 
@@ -214,6 +225,7 @@ impl Record {
             Record::Address { .. } => Kind::Address,
             Record::Joining { .. } => Kind::Joining,
             Record::Gone { .. } => Kind::Gone,
+            Record::Shown { .. } => Kind::Shown,
         }
     }
 
@@ -293,15 +305,17 @@ impl Record {
                 out.push(u8::from(*is_leaving));
             }
             Record::Balance { is_wanted } => out.push(u8::from(*is_wanted)),
-            Record::Address { member, address } => {
+            Record::Address { member, address, is_seed } => {
                 out.extend_from_slice(&member.to_le_bytes());
+                out.push(u8::from(*is_seed));
                 put_text(out, address);
             }
-            Record::Joining { member, is_joining } => {
+            Record::Joining { member, is_joining, overwrites } => {
                 out.extend_from_slice(&member.to_le_bytes());
-                out.push(u8::from(*is_joining));
+                out.push(if *is_joining { 1 + u8::from(*overwrites) } else { 0 });
             }
             Record::Gone { member } => out.extend_from_slice(&member.to_le_bytes()),
+            Record::Shown { chunks } => out.extend_from_slice(&chunks.to_le_bytes()),
         }
     }
 
@@ -377,12 +391,17 @@ impl Record {
                 let flag = fields.u8()?;
                 return Ok((flag <= 1).then_some(Record::Balance { is_wanted: flag == 1 }));
             }
-            Kind::Address => Record::Address { member: fields.u16()?, address: fields.text()? },
+            Kind::Address => {
+                let (member, flag, address) = (fields.u16()?, fields.u8()?, fields.text()?);
+                return Ok((flag <= 1).then_some(Record::Address { member, address, is_seed: flag == 1 }));
+            }
             Kind::Joining => {
                 let (member, flag) = (fields.u16()?, fields.u8()?);
-                return Ok((flag <= 1).then_some(Record::Joining { member, is_joining: flag == 1 }));
+                let joining = Record::Joining { member, is_joining: flag > 0, overwrites: flag == 2 };
+                return Ok((flag <= 2).then_some(joining));
             }
             Kind::Gone => Record::Gone { member: fields.u16()? },
+            Kind::Shown => Record::Shown { chunks: fields.u32()? },
         }))
     }
 }
@@ -415,7 +434,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..21, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..22, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -437,7 +456,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[20; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[21; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 4;
@@ -449,7 +468,10 @@ mod tests {
             (&[16, 1], true),
             (&[16, 2], false),
             (&[18, 3, 0, 1], true),
-            (&[18, 3, 0, 2], false),
+            (&[18, 3, 0, 2], true),
+            (&[18, 3, 0, 3], false),
+            (&[17, 3, 0, 1, 1, 0, 97], true),
+            (&[17, 3, 0, 2, 1, 0, 97], false),
         ] {
             assert_eq!(Record::decode(&mut Fields::new(bytes, "record")).is_ok(), is_ok, "{bytes:?}");
         }

@@ -86,9 +86,10 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
             let domain = format!("domain {}", number % 3);
             Record::Member { number, extent_id: id(extent), size_bytes: slots * CHUNK, domain }
         }),
-        1 => (member(), 0..3usize).prop_map(|(member, len)| Record::Address { member, address: "a".repeat(len) }),
-        1 => (member(), any::<bool>()).prop_map(|(member, is_joining)| Record::Joining { member, is_joining }),
+        1 => (member(), 0..3usize).prop_map(|(member, len)| Record::Address { member, address: "a".repeat(len), is_seed: len > 1 }),
+        1 => (member(), 0..3u8).prop_map(|(member, state)| Record::Joining { member, is_joining: state > 0, overwrites: state > 1 }),
         1 => member().prop_map(|member| Record::Gone { member }),
+        1 => (0..=chunks).prop_map(|chunks| Record::Shown { chunks }),
         1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }

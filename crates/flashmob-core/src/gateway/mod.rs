@@ -49,7 +49,7 @@ pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use copies::{
     Added, BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, JoinError,
     MemberStatus, MoveError, MovesStatus, NewNode, Outlook, PassKept, PassStatus, PauseError, RemoveError,
-    ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
+    ReplaceError, Replaced, ResizeError, Resized, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
 use copies::{Copies, Lane};
 pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};
@@ -120,7 +120,8 @@ impl Gateway {
                 let place = (index, extent as u32);
                 let mut node = Node::new(place, extent_spec, first..links.len(), volume.batch_limits());
                 let of_map = volume.copies.as_ref().and_then(|copies| copies.known_extent(extent));
-                node.extent_id = of_map.or(config.extent_ids.get(nodes.len()).copied().flatten());
+                let kept = || config.extent_ids.get(nodes.len()).copied().flatten();
+                node.extent_id = if extent_spec.is_gone { None } else { of_map.or_else(kept) };
                 nodes.push(node);
             }
             volumes.push(volume);

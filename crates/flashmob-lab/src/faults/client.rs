@@ -52,6 +52,8 @@ pub(super) struct Client {
     rx: RxBuf,
     out: OutQueue,
     structured: bool,
+    /// The size of the volume, as it was told.
+    pub size_bytes: u64,
     /// The gateway's number of `base:allocation`, if it was chosen.
     context: Option<u32>,
     pub open: BTreeMap<u64, Pending>,
@@ -66,6 +68,10 @@ pub(super) struct Client {
 }
 
 impl Client {
+    pub fn is_native(&self) -> bool {
+        self.plan.native
+    }
+
     pub fn new(plan: ClientPlan) -> Client {
         Client {
             left: plan.requests,
@@ -75,6 +81,7 @@ impl Client {
             rx: RxBuf::new(),
             out: OutQueue::new(),
             structured: false,
+            size_bytes: 0,
             context: None,
             open: BTreeMap::new(),
             next_cookie: 0,
@@ -198,7 +205,7 @@ impl World {
     }
 
     /// The client has no connection any more, for whatever reason.
-    fn client_leaves(&mut self, c: usize) {
+    pub(super) fn client_leaves(&mut self, c: usize) {
         self.ctx.trace(What::Left { client: c as u8 });
         let client = &mut self.clients[c];
         let open = std::mem::take(&mut client.open).into_values();
@@ -258,7 +265,8 @@ impl World {
                 Ok(Some(connected)) => {
                     (client.structured, client.context) = (connected.structured, connected.context);
                     client.stage = Stage::Open;
-                    if connected.size_bytes != self.size_bytes {
+                    client.size_bytes = connected.size_bytes;
+                    if !self.has_had_size(connected.size_bytes) {
                         self.ctx.fail(format!("the volume has {} bytes for client {c}", connected.size_bytes));
                     }
                     self.client_opened(c);
@@ -497,6 +505,7 @@ impl World {
     fn draw_request(&mut self, c: usize) -> (Op, bool, Vec<(u64, u32)>) {
         // Without it, the volume was not ready yet when the client asked for the context.
         let has_maps = self.clients[c].context.is_some();
+        let size_bytes = self.size_for(c);
         let (rng, plan) = (&mut self.ctx.rng, &self.clients[c].plan);
         let mut ticket = rng.random_range(0..plan.mix.iter().sum());
         let kinds = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
@@ -515,17 +524,17 @@ impl World {
         let mut spans = Vec::with_capacity(parts);
         for _ in 0..parts {
             let longest = if rng.random_bool(0.4) { plan.len_max.min(16) } else { plan.len_max };
-            let len = rng.random_range(1..=longest).min(self.size_bytes);
+            let len = rng.random_range(1..=longest).min(size_bytes);
             let at = match plan.busy.get(rng.random_range(0..plan.busy.len().max(1))) {
                 Some(&(start, busy)) if rng.random_bool(plan.busy_rate) => start + rng.random_range(0..busy),
-                _ => rng.random_range(0..self.size_bytes),
+                _ => rng.random_range(0..size_bytes),
             };
-            spans.push((at.min(self.size_bytes - len), len as u32));
+            spans.push((at.min(size_bytes - len), len as u32));
         }
         if op == Op::Read && has_maps && rng.random_bool(plan.map_rate) {
             // Often longer than what one answer tells.
             let (at, _) = spans[0];
-            let longest = u32::try_from(self.size_bytes - at).unwrap_or(u32::MAX);
+            let longest = u32::try_from(size_bytes - at).unwrap_or(u32::MAX);
             return (Op::Map, rng.random_ratio(1, 4), vec![(at, rng.random_range(1..=longest))]);
         }
         (op, op.mutates() && rng.random_bool(plan.fua_rate), spans)

@@ -100,10 +100,12 @@ pub enum Fault {
     Join(bool),
     /// Somebody removes the node, if it has no copies. Of volumes with copies.
     Remove(usize),
+    /// Somebody gives the volume so many chunks more, if there is room. Of volumes with copies.
+    Grow(u32),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 40;
+pub const FAULT_KINDS: usize = 41;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +174,7 @@ impl Fault {
         "balance",
         "join",
         "remove",
+        "grow",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -218,6 +221,7 @@ impl Fault {
             Fault::Balance => 37,
             Fault::Join(_) => 38,
             Fault::Remove(_) => 39,
+            Fault::Grow(_) => 40,
         }
     }
 
@@ -431,6 +435,7 @@ impl World {
             Fault::Balance => self.balance(),
             Fault::Join(overwrites) => self.join(overwrites),
             Fault::Remove(node) => self.remove(node),
+            Fault::Grow(chunks) => self.grow(chunks),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

@@ -185,6 +185,7 @@ impl World {
                     at += len;
                 }
             }
+            self.knows_size(c);
             self.clients[c].to_verify = spans;
             self.wake_client(c);
             let is_read = |w: &World| w.clients[c].is_done();
@@ -228,6 +229,7 @@ impl World {
             self.ctx.totals.evicted_copies += copies.evicted_copies;
             self.ctx.totals.resynced += copies.resynced;
             self.ctx.totals.moved += copies.moved;
+            self.ctx.totals.grown += self.scenario.grown_chunks(self.size_bytes);
             self.ctx.totals.freed += copies.freed;
             self.ctx.totals.orphans += copies.orphans;
             self.ctx.totals.compared += copies.compared;

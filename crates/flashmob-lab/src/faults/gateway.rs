@@ -148,6 +148,7 @@ impl World {
                 self.samples_seen = 0;
                 self.gateway.links = vec![(None, 0); core.links_count()];
                 self.gateway.core = Some(core);
+                self.note_size();
                 self.sign_mirrors();
                 self.wake_gateway();
             }
@@ -288,6 +289,7 @@ impl World {
             }
         }
         self.gateway.core = Some(core);
+        self.note_size();
         self.keep_scrub();
         self.note_decisions();
         for Completion { client, cookie, result } in completions {

@@ -36,6 +36,8 @@ pub struct CopiesPlan {
     pub scrub_every: Option<Duration>,
     /// Chunks of the volume, if not as many as the nodes have room for.
     pub chunks: Option<u32>,
+    /// Chunks that it may get in addition.
+    pub growth: u32,
     /// Nodes that the volume does not have at first: the last ones.
     pub spares: Vec<Spare>,
     /// What happens now and then while the gateway records that a copy has moved.

@@ -35,6 +35,7 @@ mod failed_sync;
 mod fault;
 mod finish;
 mod gateway;
+mod grow;
 mod joins;
 mod lie;
 mod map_trouble;
@@ -221,6 +222,8 @@ pub struct Totals {
     pub joined: u64,
     /// Nodes that were removed.
     pub removed: u64,
+    /// Chunks that volumes have grown by.
+    pub grown: u64,
     /// Slots that they left, whose bytes were given back.
     pub freed: u64,
     /// Chunks whose copies were compared.
@@ -275,6 +278,7 @@ impl Totals {
             (&mut self.orphans, other.orphans),
             (&mut self.joined, other.joined),
             (&mut self.removed, other.removed),
+            (&mut self.grown, other.grown),
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.mended, other.mended),
@@ -363,12 +367,15 @@ impl World {
         let (owners, size_bytes) = match scenario.new_map() {
             // The oracle knows nothing of copies, but which bytes lose power together.
             Some(image) => (
-                (0..image.chunks()).map(|c| (u64::from(c) * image.chunk_bytes(), c as usize)).collect(),
+                (0..image.chunks() + scenario.growth())
+                    .map(|c| (u64::from(c) * image.chunk_bytes(), c as usize))
+                    .collect(),
                 image.size_bytes(),
             ),
             None => stretches(scenario.volume.layout, &scenario.extents_bytes),
         };
-        let oracle = Oracle::new(size_bytes, owners, scenario.clients.len(), scenario.copies.is_some());
+        let most_bytes = size_bytes + scenario.growth_bytes();
+        let oracle = Oracle::new((size_bytes, most_bytes), owners, scenario.clients.len(), scenario.copies.is_some());
         let mut world = World {
             ctx: Ctx {
                 now: Time::default(),

@@ -148,17 +148,31 @@ fn class(byte: u8, at: u64) -> Option<u64> {
 }
 
 impl Oracle {
-    /// A volume of `size_bytes` whose stretches begin at these places and belong to these nodes.
-    pub fn new(size_bytes: u64, owners: Vec<(u64, usize)>, clients: usize, has_map: bool) -> Oracle {
+    /// A volume whose stretches begin at these places and belong to these nodes. It has a size, and may grow to another one: zeros follow.
+    pub fn new(
+        (first_bytes, size_bytes): (u64, u64),
+        owners: Vec<(u64, usize)>,
+        clients: usize,
+        has_map: bool,
+    ) -> Oracle {
         let nodes = owners.iter().map(|&(_, node)| node + 1).max().unwrap_or(0);
-        let first = Write { leaves: Leaves::Pattern, range: (0, size_bytes), asked: 0, ended: 0, settled: 0 };
-        let entry = Entry { write: 0, superseded: NEVER, seen: 0, gone: false };
+        let first = Write { leaves: Leaves::Pattern, range: (0, first_bytes), asked: 0, ended: 0, settled: 0 };
+        let zeros = Write { leaves: Leaves::Zeros, range: (first_bytes, size_bytes), ..first };
+        let entry = |start: u64| {
+            let write = WriteId::from(start >= first_bytes);
+            Entry { write, superseded: NEVER, seen: 0, gone: false }
+        };
+        let mut writes = vec![first];
+        writes.extend((size_bytes > first_bytes).then_some(zeros));
         let ends = owners.iter().skip(1).map(|&(start, _)| start).chain([size_bytes]);
-        let cells =
-            owners.iter().zip(ends).map(|(&(start, _), end)| (start, Cell { end, entries: vec![entry] })).collect();
+        let cells = owners
+            .iter()
+            .zip(ends)
+            .map(|(&(start, _), end)| (start, Cell { end, entries: vec![entry(start)] }))
+            .collect();
         Oracle {
             stamp: 1,
-            known: Known { writes: vec![first], owners, power_lost: vec![0; nodes] },
+            known: Known { writes, owners, power_lost: vec![0; nodes] },
             cells,
             flushed: 0,
             open: BTreeSet::new(),

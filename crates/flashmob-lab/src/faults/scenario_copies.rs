@@ -15,6 +15,7 @@ use rand::{Rng, SeedableRng};
 use super::blackout;
 use super::failed_sync;
 use super::fault::Fault;
+use super::grow;
 use super::joins;
 use super::lie;
 use super::map_trouble;
@@ -88,6 +89,7 @@ impl Scenario {
                 scrub_every: None,
                 chunks: None,
                 spares: Vec::new(),
+                growth: 0,
                 in_moves: None,
             }),
             extents_bytes,
@@ -125,6 +127,7 @@ impl Scenario {
         pause::draw(&mut SmallRng::seed_from_u64(seed ^ 0x9a_05ed), &mut scenario);
         moves::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd3_a145), &mut scenario);
         joins::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0070_1175), &mut scenario);
+        grow::draw(&mut SmallRng::seed_from_u64(seed ^ 0x93_0375), &mut scenario);
         scenario
     }
 }

@@ -79,6 +79,9 @@ fn tell(event: &Event) {
                 plural(*nodes)
             );
         }
+        Event::VolumeGrown(name, size_bytes) => {
+            log::info!("volume {name}: it has {} ({size_bytes} bytes) now", Bytes(*size_bytes));
+        }
         Event::VolumeLinked(name) => log::info!("volume {name} ready"),
         Event::NodeUp { name, no_io: false, modelled: false } => log::info!("node {name}: linked"),
         Event::NodeUp { name, no_io: false, modelled: true } => {

@@ -133,7 +133,6 @@ fn take_charge(
             (MapFile::create(path, &image)?, image)
         }
     };
-    let mut moved = moved_addresses(volume, &image);
     let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
     let first = image.version() + 1;
     let home = home_of(file.path());
@@ -149,7 +148,6 @@ fn take_charge(
         );
         records.push(Record::Home { home });
     }
-    records.append(&mut moved);
     for record in &records {
         image.apply(record)?;
     }
@@ -157,20 +155,6 @@ fn take_charge(
     encode_batch(&mut batch, first, &records)?;
     file.append(&batch)?;
     Ok((file, image))
-}
-
-/// The addresses that members have now, if the map has others.
-fn moved_addresses(volume: &VolumeConfig, image: &MapImage) -> Vec<Record> {
-    let moved = (0u16..).zip(&volume.nodes).filter_map(|(member, node)| {
-        let known = image.address(member)?;
-        match &node.source {
-            NodeSource::Remote { address } if address != known => {
-                Some(Record::Address { member, address: address.clone() })
-            }
-            _ => None,
-        }
-    });
-    moved.collect()
 }
 
 /// The map of a new volume. What its extents hold is not known, so all copies are compared before they are used.
@@ -232,20 +216,21 @@ pub(super) fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapIma
         image.copies(),
         copies.copies
     );
-    if let Some(size_bytes) = copies.size_bytes {
-        anyhow::ensure!(
-            image.size_bytes() == size_bytes,
-            "the map has {}, the configuration {}; the size of a volume cannot be changed yet",
-            Bytes(image.size_bytes()),
-            Bytes(size_bytes)
-        );
-    }
     for (number, (member, node)) in known.iter().zip(&volume.nodes).enumerate() {
         anyhow::ensure!(
             node.is_gone || node.size_bytes.unwrap_or(0) == member.size_bytes,
             "node {number} has {} bytes in the map, and {} in the configuration",
             member.size_bytes,
             node.size_bytes.unwrap_or(0)
+        );
+    }
+    // It may have been given another size since.
+    if let Some(size_bytes) = copies.size_bytes.filter(|&bytes| bytes != image.size_bytes()) {
+        log::warn!(
+            "volume {}: the configuration says {}, and the map {}, which counts: flashmob volume resize makes it larger",
+            volume.name,
+            Bytes(size_bytes),
+            Bytes(image.size_bytes())
         );
     }
     Ok(())
@@ -292,12 +277,7 @@ mod tests {
         let large = start("12MiB").unwrap_err().to_string();
         assert_eq!(large, "3 chunks of 4194304 bytes are not between 1 and the 2 that the members have room for");
         assert_eq!(start("4MiB").unwrap(), 4 * MIB);
-        let other = format!("{:#}", start("8MiB").unwrap_err());
-        assert!(
-            other.ends_with("the map has 4 MiB, the configuration 8 MiB; the size of a volume cannot be changed yet"),
-            "{other}"
-        );
-        assert_eq!(start("4MiB").unwrap(), 4 * MIB);
+        assert_eq!(start("8MiB").unwrap(), 4 * MIB, "what the map has counts from then on");
     }
 
     #[test]

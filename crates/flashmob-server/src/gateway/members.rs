@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use flashmob_core::copies::{DOMAIN_BYTES_MAX, MapImage};
+use flashmob_core::copies::{DOMAIN_BYTES_MAX, MapImage, is_unknown_extent};
 use flashmob_core::gateway::{JoinError, MoveError, NewNode, RemoveError};
 use flashmob_core::units::Time;
 
@@ -38,83 +38,102 @@ impl Note {
 }
 
 /// The configuration with the nodes that the maps beside it have, and how these differ from those that it names.
-pub(super) fn with_members(config: &Config, config_path: &Path) -> (Config, Vec<Note>) {
+pub(super) fn with_members(config: &Config, config_path: &Path) -> anyhow::Result<(Config, Vec<Note>)> {
     let (mut config, mut notes) = (config.clone(), Vec::new());
     for volume in config.volumes.iter_mut().filter(|volume| volume.copies.is_some()) {
         // One that cannot be read is refused later, with its reason.
         let Some(image) = map_file::look(&map_path(config_path, volume)) else { continue };
-        let (nodes, differences) = merged(volume, &image);
+        let (nodes, differences) = merged(volume, &image)?;
         volume.nodes = nodes;
         notes.extend(differences);
     }
-    (config, notes)
+    Ok((config, notes))
 }
 
-/// Whether a node of the configuration is surely a member.
-fn is_it(node: &NodeConfig, image: &MapImage, number: usize) -> bool {
-    // At most MEMBERS_MAX.
-    let (member, known) = (number as u16, image.members().get(number));
-    if node.extent.is_some_and(|extent| known.is_some_and(|known| known.extent_id == extent.0)) {
-        return true;
+/// Which line of the configuration each member is, if any. A line is one member at most.
+struct Lines<'a> {
+    volume: &'a VolumeConfig,
+    image: &'a MapImage,
+    /// By member.
+    taken: Vec<Option<usize>>,
+}
+
+impl Lines<'_> {
+    /// Gives each member without a line the first free one that `fits`, given the line's and the member's number.
+    fn take(&mut self, fits: impl Fn(usize, &NodeConfig, u16) -> bool) {
+        for number in 0..self.taken.len() {
+            // At most MEMBERS_MAX.
+            let member = number as u16;
+            if self.taken[number].is_some() || self.image.is_gone(member) {
+                continue;
+            }
+            let mut lines = self.volume.nodes.iter().enumerate();
+            let free = lines.find(|&(at, node)| !self.taken.contains(&Some(at)) && fits(at, node, member));
+            self.taken[number] = free.map(|(at, _)| at);
+        }
     }
-    matches!(&node.source, NodeSource::Remote { address } if image.address(member) == Some(address))
 }
 
 /// The nodes of a volume by the numbers that its map has for them, and how the configuration differs.
-pub(super) fn merged(volume: &VolumeConfig, image: &MapImage) -> (Vec<NodeConfig>, Vec<Note>) {
+pub(super) fn merged(volume: &VolumeConfig, image: &MapImage) -> anyhow::Result<(Vec<NodeConfig>, Vec<Note>)> {
     let members = image.members().len();
-    let is_named = (0..members as u16).any(|member| image.address(member).is_some());
-    if !is_named && (0..members as u16).all(|member| !image.is_gone(member)) {
-        return (volume.nodes.clone(), Vec::new());
+    // At most MEMBERS_MAX.
+    let numbers = || 0..members as u16;
+    if numbers().all(|member| image.address(member).is_none() && !image.is_gone(member)) {
+        return Ok((volume.nodes.clone(), Vec::new()));
     }
-    let present = |number: usize| !image.is_gone(number as u16);
-    let mut taken: Vec<Option<usize>> = (0..members)
-        .map(|number| volume.nodes.iter().position(|node| present(number) && is_it(node, image, number)))
-        .collect();
-    let mut notes = Vec::new();
-    for number in (0..members).filter(|&number| present(number)) {
-        let is_free = taken[number].is_none() && number < volume.nodes.len() && !taken.contains(&Some(number));
-        if !is_free {
-            continue;
-        }
-        let address = image.address(number as u16);
-        match (&volume.nodes[number].source, address) {
-            // In the gateway's process: the map has no address of it.
-            (NodeSource::Local { .. }, None) => taken[number] = Some(number),
-            (NodeSource::Remote { address }, Some(known)) => {
-                taken[number] = Some(number);
-                notes.push(Note::Warning(format!(
-                    "volume {}: node {number} is at {known} in the map, and at {address} in the configuration, which is used; if that is another \
-                     device, correct the configuration, and use flashmob volume add",
-                    volume.name
-                )));
-            }
-            _ => {}
-        }
-    }
-    let nodes = (0..members).map(|number| {
-        let known = &image.members()[number];
-        let size_bytes = Some(known.size_bytes).filter(|&bytes| bytes > 0);
-        match taken[number].map(|at| &volume.nodes[at]) {
-            // What was added without a size has one by now.
-            Some(node) => NodeConfig { size_bytes: node.size_bytes.or(size_bytes), ..node.clone() },
-            None => {
-                let address = image.address(number as u16).unwrap_or("removed").to_string();
-                NodeConfig {
-                    source: NodeSource::Remote { address },
-                    size_bytes,
-                    extent: None,
-                    domain: Some(known.domain.clone()),
-                    is_gone: !present(number),
-                }
-            }
-        }
+    let known = |member: u16| image.members().get(usize::from(member)).map(|known| known.extent_id);
+    let mut lines = Lines { volume, image, taken: vec![None; members] };
+    lines.take(|_, node, member| node.extent.is_some_and(|extent| known(member) == Some(extent.0)));
+    lines.take(|_, node, member| {
+        let is_there = matches!(&node.source, NodeSource::Remote { address } if image.address(member) == Some(address));
+        // A line that names an extent is no other's.
+        let may_be = |id: [u8; 16]| known(member).is_some_and(|known| known == id || is_unknown_extent(&known));
+        is_there && node.extent.is_none_or(|extent| may_be(extent.0))
     });
-    let nodes: Vec<NodeConfig> = nodes.collect();
-    let of_map: Vec<String> = (0..members)
-        .filter(|&number| present(number) && taken[number].is_none())
-        .map(|number| format!("{number} ({})", nodes[number].source.name()))
-        .collect();
+    // The map has no address of nodes in the gateway's process. They keep their order.
+    lines.take(|_, node, member| image.address(member).is_none() && matches!(node.source, NodeSource::Local { .. }));
+    // Whoever edits the address of a line means the node that has it; a line that was added is none of those that the map has beyond.
+    lines.take(|at, node, member| at == usize::from(member) && image.is_seed(member) && node.extent.is_none());
+    let taken = lines.taken;
+    let mut notes = Vec::new();
+    for member in numbers() {
+        let line = taken[usize::from(member)].map(|at| &volume.nodes[at].source);
+        if let (Some(NodeSource::Remote { address }), Some(known)) = (line, image.address(member))
+            && address != known
+        {
+            notes.push(Note::Warning(format!(
+                "volume {}: node {member} is at {known} in the map, and at {address} in the configuration, which is used; if that is another \
+                 device, correct the configuration, and use flashmob volume add",
+                volume.name
+            )));
+        }
+    }
+    let mut nodes = Vec::with_capacity(members);
+    for member in numbers() {
+        let known = &image.members()[usize::from(member)];
+        let size_bytes = Some(known.size_bytes).filter(|&bytes| bytes > 0);
+        let is_gone = image.is_gone(member);
+        nodes.push(match (taken[usize::from(member)].map(|at| &volume.nodes[at]), image.address(member)) {
+            // What was added without a size has one by now.
+            (Some(node), _) => NodeConfig { size_bytes: node.size_bytes.or(size_bytes), ..node.clone() },
+            (None, None) if !is_gone => anyhow::bail!(
+                "volume '{}': the map has node {member}, of which it has no address, and no line of the configuration is left for it; write the \
+                 line again that it had",
+                volume.name
+            ),
+            (None, address) => NodeConfig {
+                source: NodeSource::Remote { address: address.unwrap_or("removed").to_string() },
+                size_bytes,
+                extent: None,
+                domain: Some(known.domain.clone()),
+                is_gone,
+            },
+        });
+    }
+    let is_of_map = |member: &u16| taken[usize::from(*member)].is_none() && !image.is_gone(*member);
+    let of_map = numbers().filter(is_of_map).map(|member| (member, nodes[usize::from(member)].source.name()));
+    let of_map: Vec<String> = of_map.map(|(member, name)| format!("{member} ({name})")).collect();
     if !of_map.is_empty() {
         let which = of_map.join(", ");
         notes.push(Note::Info(format!("volume {}: of its map alone: node {which}", volume.name)));
@@ -127,7 +146,7 @@ pub(super) fn merged(volume: &VolumeConfig, image: &MapImage) -> (Vec<NodeConfig
             node.source.name()
         )));
     }
-    (nodes, notes)
+    Ok((nodes, notes))
 }
 
 impl GatewayServer {

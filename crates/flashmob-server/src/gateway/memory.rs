@@ -11,7 +11,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::members::with_members;
-use crate::config::{Config, ExtentId, VolumeConfig};
+use crate::config::{Config, ExtentId, NodeConfig, VolumeConfig};
 use crate::store::extent_id::unique_id;
 use crate::store::identity::STATE_DIR_DEFAULT;
 use crate::store::put_file;
@@ -68,7 +68,7 @@ struct Remembered {
 /// The extents of a configuration's volumes, as far as they are known, for other processes than their gateway: that one may be a service, and keep its
 /// file in systemd's state directory.
 pub fn extents_in_use(config: &Config, config_path: &Path) -> anyhow::Result<HashSet<ExtentId>> {
-    let (config, _) = with_members(config, config_path);
+    let (config, _) = with_members(config, config_path)?;
     let config = &config;
     let mut known = HashSet::new();
     for path in [state_path(config_path, SUFFIX), path_in(config_path, Some(STATE_DIR_DEFAULT.into()), SUFFIX)] {
@@ -97,7 +97,10 @@ impl ExtentMemory {
             }
             _ => Document::default(),
         };
-        let numbered = |v: &VolumeConfig| (0..v.nodes.len()).map(|n| (v.id.clone(), n)).collect::<Vec<_>>();
+        // What was kept of a node that was removed is of another by now, perhaps.
+        let number = |(n, node): (usize, &NodeConfig)| if node.is_gone { usize::MAX } else { n };
+        let numbered =
+            |v: &VolumeConfig| v.nodes.iter().enumerate().map(|it| (v.id.clone(), number(it))).collect::<Vec<_>>();
         let places = config.volumes.iter().flat_map(numbered).collect();
         let named = config.volumes.iter().flat_map(|v| &v.nodes).map(|node| node.extent).collect();
         let memory = ExtentMemory { path, places, named, document };

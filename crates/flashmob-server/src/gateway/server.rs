@@ -178,7 +178,7 @@ impl GatewayServer {
     /// Opens local extents and listens for NBD clients, as configured. Extents must be those of earlier starts with this
     /// configuration, unless the `start` forgets them.
     pub fn open(config: &Config, config_path: &Path, start: Start) -> anyhow::Result<GatewayServer> {
-        let (config, notes) = with_members(config, config_path);
+        let (config, notes) = with_members(config, config_path)?;
         notes.iter().for_each(Note::log);
         let config = &config;
         let mut memory = ExtentMemory::load(config, config_path, start.forget)?;

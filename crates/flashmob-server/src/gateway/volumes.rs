@@ -4,7 +4,8 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use flashmob_core::gateway::{
-    BadRange, CopiesStatus, MeasureError, MemberStatus, PassStatus, PauseError, ReplaceError, Replaced, ScrubStatus,
+    BadRange, CopiesStatus, MeasureError, MemberStatus, PassStatus, PauseError, ReplaceError, Replaced, ResizeError,
+    Resized, ScrubStatus,
 };
 use flashmob_core::units::Time;
 
@@ -15,7 +16,8 @@ use crate::status::replace::{News, Refusal, Replacement};
 use crate::status::report::NodeOfVolume;
 use crate::status::volumes::{
     BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, PauseAnswer, PauseRequest, Rebuild,
-    ReplaceAnswer, ReplaceRequest, SCHEMA, ScrubAnswer, ScrubDetails, ScrubRequest, VolumeDetails, VolumesReport,
+    ReplaceAnswer, ReplaceRequest, ResizeAnswer, ResizeRequest, SCHEMA, ScrubAnswer, ScrubDetails, ScrubRequest,
+    VolumeDetails, VolumesReport,
 };
 use crate::store::ExtentId;
 
@@ -68,6 +70,13 @@ impl GatewayServer {
                 if asked.claim.take() {
                     let decided = self.add_node(now, &asked.request);
                     self.answer_recorded(decided, asked.answer);
+                }
+            }
+            VolumeQuestion::Resize(asked) => {
+                if asked.claim.take() {
+                    let decided = self.resize(now, &asked.request);
+                    let size_bytes = if asked.request.dry_run { 0 } else { asked.request.size_bytes };
+                    self.answer_with_size(decided, size_bytes, asked.answer);
                 }
             }
             VolumeQuestion::Remove(asked) => {
@@ -187,6 +196,18 @@ impl GatewayServer {
         let measurement = self.gateway.measurement(now)?;
         let place = self.gateway.place_of(measurement.node)?;
         Some(MeasurementReport::of(&measurement, place))
+    }
+
+    /// Returns the answer, and the volume with the number of the record that must be durable.
+    fn resize(&mut self, now: Time, request: &ResizeRequest) -> Result<(ResizeAnswer, (usize, u64)), Refusal> {
+        let ResizeRequest { volume, size_bytes, dry_run } = request;
+        let place = self.volume_named(volume)?;
+        let resized = self.gateway.resize(now, place, *size_bytes, *dry_run).map_err(|error| match error {
+            ResizeError::PartOfChunk { .. } => Refusal::Bad(error.to_string()),
+            _ => Refusal::Conflict(error.to_string()),
+        })?;
+        let Resized { from_bytes, to_bytes, number } = resized;
+        Ok((ResizeAnswer { volume: volume.clone(), from_bytes, size_bytes: to_bytes }, (place, number)))
     }
 
     /// Returns the answer, and the volume with the number of the record that must be durable.

@@ -23,7 +23,7 @@ use report::Report;
 use trace::TraceReport;
 use volumes::{
     AddAnswer, AddRequest, MoveAnswer, MoveRequest, PauseAnswer, PauseRequest, RemoveAnswer, RemoveRequest,
-    ScrubAnswer, ScrubRequest, VolumesReport,
+    ResizeAnswer, ResizeRequest, ScrubAnswer, ScrubRequest, VolumesReport,
 };
 
 use crate::net::Wake;
@@ -56,6 +56,8 @@ pub enum VolumeQuestion {
     Add(Change<AddRequest, AddAnswer>),
     /// To remove one.
     Remove(Change<RemoveRequest, RemoveAnswer>),
+    /// To give one another size.
+    Resize(Change<ResizeRequest, ResizeAnswer>),
     /// To pause a node, or to use it again.
     Pause(Change<PauseRequest, PauseAnswer>),
     /// To measure a node.

@@ -366,6 +366,30 @@ pub struct AddAnswer {
     pub address: String,
 }
 
+/// Asks a gateway to make a volume with copies larger. The body of a POST to `/volumes/resize`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The size that it is to have, in bytes: a multiple of its chunks.
+    pub size_bytes: u64,
+    /// Only say whether that can be.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// It is on record, unless it is a dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResizeAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// What it had, in bytes.
+    pub from_bytes: u64,
+    /// What it has now. Clients that are connected keep to the size that they were told.
+    pub size_bytes: u64,
+}
+
 /// Asks a gateway to remove a node that has no copies any more. The body of a POST to `/volumes/remove`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

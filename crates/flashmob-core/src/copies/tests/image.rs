@@ -203,6 +203,8 @@ fn the_table_is_laid_down_once() {
         let refused = match *record {
             // One more has the next number.
             Record::Member { number, .. } => MapError::MemberNumber { number, expected: 3 },
+            // Those of more chunks follow those of the last.
+            Record::Places { first_chunk, .. } => MapError::PlacesOrder { first_chunk, expected: 6 },
             _ => MapError::Order(record.name()),
         };
         assert_eq!(image.apply(record), Err(refused));

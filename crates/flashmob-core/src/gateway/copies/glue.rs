@@ -10,7 +10,8 @@ use crate::gateway::alive::PROBE_PATIENCE;
 use crate::gateway::measure;
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
-use crate::gateway::{Action, Gateway, LinkId};
+use crate::gateway::{Action, Event, Gateway, LinkId};
+use crate::layout::Layout;
 use crate::op::{Failure, Op};
 use crate::planted::{self, Bug};
 use crate::units::Time;
@@ -51,8 +52,14 @@ impl Gateway {
         };
         let result = event(copies, &mut cx);
         copies.end_void_jobs(&mut cx);
+        let grown_bytes = copies.take_size();
         let Cx { ended, taken, breaks, probes, has_dead_pieces, losses, superseded, mirrored, .. } = cx;
         state.losses += losses;
+        if let Some(layout) = grown_bytes.and_then(|bytes| Layout::mapped(bytes).ok()) {
+            let (name, size_bytes) = (state.spec.name.clone(), layout.size_bytes());
+            state.layout = Some(layout);
+            self.actions.push_back(Action::Tell(Event::VolumeGrown(name, size_bytes)));
+        }
         self.metrics.counters.losses += losses;
         for (client, bytes) in taken {
             if let Some(client) = self.clients.get_mut(client) {

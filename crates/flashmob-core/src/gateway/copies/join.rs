@@ -83,18 +83,13 @@ impl Copies {
         let size_bytes = new.size_bytes.unwrap_or(0);
         let (extent_id, domain) = (unknown_extent(number), new.domain.clone());
         let member = Record::Member { number, extent_id, size_bytes, domain };
-        // From now on the map says where all members are.
-        for known in 0..number {
-            let is_elsewhere = self.image.address(known) != Some(&cx.name(known));
-            if !self.image.is_gone(known) && !cx.is_local(known) && is_elsewhere {
-                let address = cx.name(known);
-                if (1..=ADDRESS_BYTES_MAX).contains(&address.len()) {
-                    self.decide(Record::Address { member: known, address });
-                }
-            }
-        }
+        self.name_members(cx);
         self.decide(member);
-        let mut record = self.decide(Record::Address { member: number, address: new.address.clone() });
+        let record = self.decide(Record::Address { member: number, address: new.address.clone(), is_seed: false });
+        let record = match new.overwrites {
+            true => self.decide(Record::Joining { member: number, is_joining: true, overwrites: true }),
+            false => record,
+        };
         if let Some(known) = self.image.members().get(usize::from(number)) {
             self.members.push(super::Member::new(known, false));
         }
@@ -102,17 +97,52 @@ impl Copies {
         self.moves.add();
         self.mirrors.add();
         self.scrub.add(cx.now);
-        if new.overwrites {
-            record = self.take_in(cx, number);
-        }
         Ok((number, record))
     }
 
     /// What the extent of a member that is joining holds may be overwritten.
     fn overwrite(&mut self, cx: &mut Cx<'_>, member: u16) -> Result<u64, JoinError> {
         self.may_decide()?;
+        let record = self.decide(Record::Joining { member, is_joining: true, overwrites: true });
         self.search_anew(member);
-        Ok(self.take_in(cx, member))
+        self.look_at(cx.now);
+        Ok(record)
+    }
+
+    /// From now on the map says where all members are.
+    fn name_members(&mut self, cx: &Cx<'_>) {
+        // At most MEMBERS_MAX.
+        for member in 0..self.image.members().len() as u16 {
+            if self.image.address(member).is_none() {
+                self.name_member(cx, member);
+            }
+        }
+    }
+
+    /// A member's node is where the configuration says, if the map is to say that.
+    fn name_member(&mut self, cx: &Cx<'_>, member: u16) {
+        let (address, is_seed) = (cx.name(member), self.image.is_seed(member));
+        let is_known = self.image.is_gone(member) || self.image.address(member) == Some(&address);
+        if !is_known && !cx.is_local(member) && (1..=ADDRESS_BYTES_MAX).contains(&address.len()) {
+            self.decide(Record::Address { member, address, is_seed });
+        }
+    }
+
+    /// A member's extent is where the configuration says: somebody has edited that, perhaps.
+    pub(super) fn found_at(&mut self, cx: &Cx<'_>, member: u16) {
+        if self.image.address(member).is_some() {
+            self.name_member(cx, member);
+        }
+    }
+
+    /// A member that is joining may be used now, if its extent may be overwritten.
+    pub(super) fn take_in_unsearched(&mut self, cx: &mut Cx<'_>) {
+        for member in 0..self.members.len() as u16 {
+            if self.image.overwrites(member) && self.is_usable(cx, member) && self.may_decide().is_ok() {
+                self.search_anew(member);
+                self.take_in(cx, member);
+            }
+        }
     }
 
     /// The extent of a member was looked through: nothing was found that is not of this volume.
@@ -128,7 +158,7 @@ impl Copies {
 
     /// A member may have copies from now on: it gets its share of them.
     fn take_in(&mut self, cx: &mut Cx<'_>, member: u16) -> u64 {
-        let record = self.decide(Record::Joining { member, is_joining: false });
+        let record = self.decide(Record::Joining { member, is_joining: false, overwrites: false });
         self.members[usize::from(member)].joined_from = record;
         let record = match self.image.is_balancing() {
             true => record,
@@ -147,6 +177,7 @@ impl Copies {
         if !self.is_empty(member) {
             return Err(RemoveError::InUse { number, copies });
         }
+        self.name_members(cx);
         let record = self.decide(Record::Gone { member });
         let state = &mut self.members[number];
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));

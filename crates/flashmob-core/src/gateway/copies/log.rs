@@ -7,8 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::copies::{MapImage, Record, encode_batch, encode_snapshot};
 use crate::op::Failure;
 
-/// Most records of a batch.
+/// Most records of a batch, and about how many bytes, far below those that a batch may have: one record may be long.
 const BATCH_RECORDS_MAX: usize = 16_384;
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// How long a record is, or a little less.
+fn about_bytes(record: &Record) -> usize {
+    match record {
+        Record::Places { places, .. } => 9 + 6 * places.len(),
+        Record::Address { address, .. } => 6 + address.len(),
+        _ => 12,
+    }
+}
 
 /// What waits for a decision to be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub enum Waiter {
     Job(u32),
     /// Slots that copies have left may be free.
     Freed,
+    /// The volume is as large as was decided.
+    Grown,
 }
 
 /// A batch to append.
@@ -121,7 +133,14 @@ impl Log {
             self.wanted
         } else {
             let first = self.wanted - self.pending.len() as u64 + 1;
-            let count = self.pending.len().min(BATCH_RECORDS_MAX);
+            let mut bytes_left = BATCH_BYTES;
+            let fits = |record: &&Record| {
+                let is_first = bytes_left == BATCH_BYTES;
+                let fits = about_bytes(record) <= bytes_left || is_first;
+                bytes_left = bytes_left.saturating_sub(about_bytes(record));
+                fits
+            };
+            let count = self.pending.iter().take(BATCH_RECORDS_MAX).take_while(fits).count();
             let records: Vec<Record> = self.pending.drain(..count).collect();
             let is_encoded = encode_batch(&mut bytes, first, &records);
             debug_assert!(is_encoded.is_ok(), "records of marks are short");

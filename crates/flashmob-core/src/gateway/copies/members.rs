@@ -145,6 +145,7 @@ impl Copies {
             }
             seen.push_back((seq, (epoch, version)));
         }
+        self.found_at(cx, member);
         let wanted = self.log.wanted();
         self.members[usize::from(member)].usable_from = Some(wanted);
         if self.log.is_durable(wanted) {

@@ -43,6 +43,7 @@ mod ranges;
 mod read;
 mod repair;
 mod replace;
+mod resize;
 mod scrub;
 mod search;
 mod settle;
@@ -83,6 +84,8 @@ use pace::Pace;
 pub use pause::PauseError;
 use pause::Paused;
 pub use replace::{ReplaceError, Replaced};
+use resize::Growth;
+pub use resize::{ResizeError, Resized};
 use scrub::Scrub;
 pub use scrub::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, Flaw, PassKept, PassStatus, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
@@ -210,6 +213,9 @@ pub struct Copies {
     lane_due: Option<Time>,
     /// Reads that are late.
     hedging: Hedging,
+    growth: Growth,
+    /// The version of the map at the start, until mirrors have it.
+    inherited: Option<u64>,
     /// Reads go to the home of their chunk, however slow it is.
     home_only: bool,
     /// Scrubs, and what they found that cannot be mended.
@@ -302,25 +308,32 @@ impl Copies {
             pace: Pace::default(),
             lane_due: None,
             hedging: Hedging::default(),
+            growth: Growth::default(),
+            inherited: Some(image.version()),
             home_only: spec.home_only,
             scrub: Scrub::new(&spec.scrub, image.members().len(), image.chunks(), image.chunk_bytes()),
             counters: status::CopiesCounters::default(),
             image,
         };
         for (chunk, marks) in copies.image.chunks_marked().collect::<Vec<_>>() {
-            let is_trusted = planted::is(Bug::InheritedOpenTrusted);
-            let may_differ = marks.is_open && copies.current(chunk).count_ones() > 1 && !is_trusted;
-            if marks.is_torn || may_differ {
-                copies.doubt.insert(chunk);
-            } else if marks.is_open {
-                // Its only copy may have to be synced.
-                copies.chunks.entry(chunk).or_default();
-            }
-            if marks.doubtful != 0 {
-                copies.doubtful.insert(chunk);
-            }
+            copies.inherit(chunk, marks);
         }
         copies
+    }
+
+    /// A chunk had these marks before this gateway knew of it: nobody knows what was done there.
+    fn inherit(&mut self, chunk: u32, marks: Marks) {
+        let is_trusted = planted::is(Bug::InheritedOpenTrusted);
+        let may_differ = marks.is_open && self.current(chunk).count_ones() > 1 && !is_trusted;
+        if marks.is_torn || may_differ {
+            self.doubt.insert(chunk);
+        } else if marks.is_open {
+            // Its only copy may have to be synced.
+            self.chunks.entry(chunk).or_default();
+        }
+        if marks.doubtful != 0 {
+            self.doubtful.insert(chunk);
+        }
     }
 
     /// The map.
@@ -443,6 +456,8 @@ impl Copies {
             // Without it, the old place would be believed, which others may use by then.
             Record::Moved { .. } => true,
             Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
+            // Without them, what clients have written there would be lost.
+            Record::Places { .. } | Record::Shown { .. } => true,
             // Without it, what was copied to the member meanwhile would be taken for somebody else's.
             Record::Joining { .. } => true,
             // Without it, a device would seem to have restarted that has not: with one that has, all copies would seem to have lost power.
@@ -508,9 +523,18 @@ impl Copies {
         }
     }
 
+    /// Whether mirrors have all that the map had at the start. If the map were lost before, what it says of slots and chunks would be others' again.
+    fn is_mirrored(&self) -> bool {
+        self.inherited.is_none()
+    }
+
     /// Lets go what waited for decisions that are durable now.
     fn take_effect(&mut self, cx: &mut Cx<'_>) {
         let mirrored = self.mirrors.reached(|member| self.is_out(member), |member| cx.is_linked(member));
+        if self.inherited.is_some_and(|version| version <= mirrored) {
+            self.inherited = None;
+            self.resume_growth(cx);
+        }
         for waiter in self.log.release(mirrored) {
             self.wake(cx, waiter);
         }
@@ -524,6 +548,7 @@ impl Copies {
             Waiter::Flushes => self.review_flushes(cx),
             Waiter::Job(chunk) => self.job_durable(cx, chunk),
             Waiter::Freed => self.look_at_freed(cx),
+            Waiter::Grown => self.show_chunks(cx),
         }
     }
 

@@ -171,7 +171,8 @@ impl Gateway {
     pub fn pause_node(&mut self, now: Time, volume: usize, number: usize, is_paused: bool) -> Result<(), PauseError> {
         let state = self.volumes.get(volume).filter(|state| state.copies.is_some()).ok_or(PauseError::NoCopies)?;
         let count = state.spec.extents.len();
-        if number >= count {
+        let is_gone = state.copies.as_deref().is_some_and(|copies| copies.image.is_gone(number as u16));
+        if number >= count || is_gone {
             return Err(PauseError::NoNode { number, count });
         }
         let paused = self.with_copies(now, volume, |copies, cx| match is_paused {

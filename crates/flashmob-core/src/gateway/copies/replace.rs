@@ -30,7 +30,7 @@ pub enum ReplaceError {
     #[error("the volume has no copies: the data of a node's extent is nowhere else")]
     NoCopies,
     /// No such node.
-    #[error("the volume has no node {number}; it has {count}, counted from 0")]
+    #[error("the volume has no node {number}, or not any more; it has had {count}, counted from 0")]
     NoNode { number: usize, count: usize },
     /// The extent has the place already: it was asked for before.
     #[error("the node has extent {extent:032x} already; nothing has to be done")]
@@ -149,6 +149,9 @@ impl Gateway {
         let state = self.volumes.get(volume).ok_or(ReplaceError::NoCopies)?;
         let copies = state.copies.as_deref().ok_or(ReplaceError::NoCopies)?;
         let count = state.spec.extents.len();
+        if copies.image.is_gone(number as u16) {
+            return Err(ReplaceError::NoNode { number, count });
+        }
         let known = copies.image.members().get(number).ok_or(ReplaceError::NoNode { number, count })?;
         let (given_up, size_bytes) = (known.extent_id, known.size_bytes);
         if expected == Some(given_up) {

@@ -44,6 +44,11 @@ fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
 }
 
 impl Copies {
+    /// There are more chunks than before.
+    pub(super) fn grown(&mut self) {
+        (self.order, self.next_search) = (Order::of(self.image.chunks()), 0);
+    }
+
     /// Somebody waits for a chunk that is on hold.
     pub(super) fn compare_soon(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         if self.jobs.len() < JOBS_WANTED_MAX {

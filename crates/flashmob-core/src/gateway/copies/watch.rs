@@ -46,7 +46,10 @@ impl Copies {
         self.serve_waiting(cx);
         self.look_at_freed(cx);
         self.search_work(cx);
-        self.search_orphans(cx);
+        if self.is_mirrored() {
+            self.search_orphans(cx);
+        }
+        self.resume_growth(cx);
         let settles = self.settle(cx);
         let soon = self.is_waiting().then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
@@ -54,10 +57,15 @@ impl Copies {
             || self.image.counts().behind > 0
             || !self.rot.is_empty()
             || self.is_moving()
+            || self.image.shown() < self.image.chunks()
             || self.has_orphans(cx);
         let later = (has_work || self.is_any_paused()).then_some(cx.now + Duration::from_secs(1));
         // While members have never been there, so that a loop that stands still is noticed: it must not count as their silence.
-        let are_away = self.members.iter().any(|member| member.usable_from.is_none());
+        let is_away = |(member, number)| {
+            let member: &super::Member = member;
+            member.usable_from.is_none() && !self.image.is_gone(number)
+        };
+        let are_away = self.members.iter().zip(0..).any(is_away);
         let beat = are_away.then_some(cx.now + (self.evict_after / 4).min(Duration::from_secs(1)));
         for at in soon.into_iter().chain(settles).chain(later).chain(beat) {
             self.look_at(at);
@@ -279,7 +287,10 @@ impl Copies {
     /// The clients' requests that wait for something that was silent for `patience`: no copy can answer them.
     pub(super) fn stuck(&self, cx: &Cx<'_>, patience: Duration) -> Vec<RequestKey> {
         let is_unanswering = |member: u16, since: Time| cx.now - cx.answered(member).max(since) >= patience;
-        let is_any_silent = (0..self.members.len() as u16).any(|member| is_unanswering(member, Time::default()));
+        // At most MEMBERS_MAX.
+        let mut used = (0..self.members.len() as u16)
+            .filter(|&member| !self.image.is_gone(member) && !self.image.is_joining(member));
+        let is_any_silent = used.any(|member| is_unanswering(member, Time::default()));
         let has_trouble = self.log.trouble().is_some();
         let (mut stuck, mut stuck_serials) = (Vec::new(), BTreeSet::new());
         for (_, change) in &self.changes {

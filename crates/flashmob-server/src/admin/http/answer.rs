@@ -154,6 +154,7 @@ async fn answer_to(
         "/volumes/scrub" => return change(asker, request, VolumeQuestion::Scrub).await,
         "/volumes/add" => return change(asker, request, VolumeQuestion::Add).await,
         "/volumes/remove" => return change(asker, request, VolumeQuestion::Remove).await,
+        "/volumes/resize" => return change(asker, request, VolumeQuestion::Resize).await,
         "/volumes/move" => return change(asker, request, VolumeQuestion::Move).await,
         "/volumes/pause" => return change(asker, request, VolumeQuestion::Pause).await,
         "/volumes/measure" => return change(asker, request, VolumeQuestion::Measure).await,

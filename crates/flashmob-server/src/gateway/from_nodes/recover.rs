@@ -74,8 +74,10 @@ impl Recovery {
         let (map, accepts_unsigned) = (map.as_deref(), sources.accepts_unsigned);
         let terms = Terms { moment, generation, map, keys: verify, accepts_unsigned };
         // The mirrors may name nodes that the configuration does not.
-        if let Ok(first) = recover(&found(&told), &terms) {
-            let (nodes, _) = merged(&volume, &first.image);
+        let is_ours = |told: &Told| told.volume.as_ref().is_none_or(|(id, _)| *id == volume.id);
+        let ours: Vec<_> = told.iter().filter(|told| told.as_ref().is_ok_and(is_ours)).cloned().collect();
+        if let Ok(first) = recover(&found(&ours), &terms) {
+            let (nodes, _) = merged(&volume, &first.image)?;
             if nodes != volume.nodes {
                 volume.nodes = nodes;
                 told = ask_all(&volume, keys.as_ref());

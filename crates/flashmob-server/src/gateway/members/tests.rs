@@ -22,7 +22,8 @@ fn image(added: &[&str]) -> MapImage {
         domain: format!("node {number}"),
     };
     let mut image = MapImage::new([9; 16], 4 * MIB, 2, vec![member(0), member(1)]).unwrap();
-    let address = |member: u16, address: &str| Record::Address { member, address: address.to_string() };
+    let address =
+        |member: u16, address: &str| Record::Address { member, address: address.to_string(), is_seed: member < 2 };
     if !added.is_empty() {
         image.apply(&address(0, "a:1")).unwrap();
         image.apply(&address(1, "b:1")).unwrap();
@@ -38,7 +39,7 @@ fn image(added: &[&str]) -> MapImage {
 
 /// What the gateway uses: the addresses by number, and what it says about them.
 fn used(volume: &VolumeConfig, image: &MapImage) -> (Vec<String>, Vec<Note>) {
-    let (nodes, notes) = merged(volume, image);
+    let (nodes, notes) = merged(volume, image).unwrap();
     assert_eq!(nodes.len(), image.members().len().max(nodes.len()));
     (nodes.iter().map(|node| if node.is_gone { "-".to_string() } else { node.source.name() }).collect(), notes)
 }
@@ -77,6 +78,40 @@ fn disagreements_are_told_and_lines_may_go_or_change_places() {
         matches!(&notes[..], [Note::Warning(text)] if text.contains("d:1 is node 3 in the configuration, and none in the map")),
         "{notes:?}"
     );
+}
+
+#[test]
+fn a_line_is_one_node_and_one_that_was_added_is_none_that_the_map_has() {
+    let (names, notes) = used(&volume(&["a:1", "b:1", "d:1"]), &image(&["c:1"]));
+    assert_eq!(names, ["a:1", "b:1", "c:1"], "the place of a line says nothing of nodes that were added");
+    assert!(
+        matches!(&notes[..], [Note::Info(_), Note::Warning(text)] if text.contains("d:1 is node 2 in the configuration")),
+        "{notes:?}"
+    );
+    // Two devices have changed their addresses, and the configuration names their extents.
+    let mut swapped = volume(&["b:1", "a:1"]);
+    for (number, node) in swapped.nodes.iter_mut().enumerate() {
+        node.extent = Some(crate::store::ExtentId([number as u8 + 1; 16]));
+    }
+    let (names, notes) = used(&swapped, &image(&["c:1"]));
+    assert_eq!((names, notes.len()), (vec!["b:1".to_string(), "a:1".to_string(), "c:1".to_string()], 3));
+}
+
+#[test]
+fn nodes_of_the_gateway_itself_are_in_the_order_that_is_left() {
+    let text = "[[volume]]\nname = 'pool'\nlayout = 'mapped'\ncopies = 2\n\
+                [[volume.node]]\npath = '/b'\nsize = '8MiB'\n[[volume.node]]\naddress = 'c:1'\nsize = '8MiB'\n";
+    let volume = Config::parse(text, "cluster.toml", Path::new("/")).unwrap().volumes.remove(0);
+    let mut image = image(&[]);
+    let domain = "node c:1".to_string();
+    image.apply(&Record::Member { number: 2, extent_id: unknown_extent(2), size_bytes: 0, domain }).unwrap();
+    image.apply(&Record::Address { member: 2, address: "c:1".to_string(), is_seed: true }).unwrap();
+    image.apply(&Record::Address { member: 0, address: "a:1".to_string(), is_seed: true }).unwrap();
+    let (names, _) = used(&volume, &image);
+    assert_eq!(names, ["a:1", "/b", "c:1"]);
+    let (one, none) = (volume.nodes[1].clone(), VolumeConfig { nodes: vec![], ..volume.clone() });
+    let error = merged(&VolumeConfig { nodes: vec![one], ..none }, &image).unwrap_err().to_string();
+    assert!(error.contains("the map has node 1, of which it has no address"), "{error}");
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn state(node: &NodeDetails) -> State {
     match &node.refusal {
         Some(why) if node.state == "refused" => State::Unusable(format!("{address} is refused: {}", printable(why))),
         _ if member.holds_data => State::Unusable(format!(
-            "{address} is not used: its extent holds data, or cannot show that it does not; give the node an empty file, or add it again \
-             with --overwrite, by which that data is lost"
+            "{address} is not used: its extent holds data, or cannot show that it does not; add it again with --overwrite, by which that data is \
+             lost, or remove it, and add it anew with an empty file"
         )),
         _ if !member.is_joining => State::Used(node.size_bytes.unwrap_or_default()),
         _ if node.state == "ready" => State::Waiting(format!("the extent of {address} is being looked through")),

@@ -8,6 +8,7 @@ mod moves;
 mod pause;
 mod recover;
 mod replace;
+mod resize;
 mod scrub;
 mod show;
 #[cfg(test)]
@@ -23,9 +24,10 @@ use serde::Serialize;
 use crate::commands::admin_target::AdminArgs;
 use crate::commands::tell::Form;
 use flashmob_server::net::fetch::{Target, fetch_volumes};
+use flashmob_server::status::report::REMOVED;
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show a gateway's volumes by node; add, remove, replace, drain, pause and measure nodes, rebalance and scrub copies, recover lost maps, and convert linear volumes.
+/// Show a gateway's volumes by node; make them larger; add, remove, replace, drain, pause and measure nodes, rebalance and scrub copies, recover lost maps, and convert linear volumes.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -37,6 +39,7 @@ enum Command {
     Show(show::ShowArgs),
     Add(members::AddArgs),
     Remove(members::RemoveArgs),
+    Resize(resize::ResizeArgs),
     Replace(replace::ReplaceArgs),
     Drain(moves::DrainArgs),
     Rebalance(moves::RebalanceArgs),
@@ -54,6 +57,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
         Command::Show(args) => show::run(args),
         Command::Add(args) => members::add(args),
         Command::Remove(args) => members::remove(args),
+        Command::Resize(args) => resize::run(args),
         Command::Replace(args) => replace::run(args),
         Command::Drain(args) => moves::drain(args),
         Command::Rebalance(args) => moves::rebalance(args),
@@ -161,8 +165,11 @@ fn named<'a>(report: &'a VolumesReport, name: &str) -> anyhow::Result<&'a Volume
 
 /// The node with a number, or with a name.
 fn node<'a>(volume: &'a VolumeDetails, which: &str) -> anyhow::Result<&'a NodeDetails> {
-    let by_name = volume.nodes.iter().find(|node| node.name == which);
-    let by_number = || which.parse().ok().and_then(|number: usize| volume.nodes.get(number));
+    // One that was added again has the name that it had before.
+    let present = || volume.nodes.iter().filter(|node| node.state != REMOVED);
+    let by_name = present().find(|node| node.name == which);
+    let number = which.parse().ok();
+    let by_number = || present().find(|node| Some(node.number) == number);
     by_name.or_else(by_number).with_context(|| {
         format!(
             "volume '{}' has no node '{which}'; give its number, 0 to {}, or its address as `flashmob volume show` has it",

@@ -42,6 +42,12 @@ impl Copies {
         self.moves.freed.insert((place.member, place.slot), freed);
     }
 
+    /// Whether a slot may have a new chunk.
+    pub(in super::super) fn takes_chunk(&self, member: u16, slot: u32) -> bool {
+        let is_early = planted::is(Bug::GrownIntoQuarantine) && self.moves.freed.contains_key(&(member, slot));
+        is_early || self.is_free(member, slot)
+    }
+
     /// Whether slots are in quarantine.
     pub(in super::super) fn has_freed(&self) -> bool {
         !self.moves.freed.is_empty()
@@ -101,7 +107,7 @@ impl Copies {
             self.counters.freed += u64::from(result.is_ok());
         }
         if let Err(failure) = result {
-            self.end_search(place.member, place.slot, failure);
+            self.end_search(cx, place.member, place.slot, failure);
         }
         self.look_at(cx.now);
     }

@@ -134,7 +134,7 @@ impl Copies {
             self.moves.without_source.clear();
             return;
         }
-        if self.log.trouble().is_some() {
+        if self.log.trouble().is_some() || !self.is_mirrored() {
             return;
         }
         self.plan(cx);
@@ -167,7 +167,7 @@ impl Copies {
     }
 
     /// Members to which nothing can be copied now.
-    fn closed(&self, cx: &Cx<'_>) -> BTreeSet<u16> {
+    pub(super) fn closed(&self, cx: &Cx<'_>) -> BTreeSet<u16> {
         let is_closed = |&member: &u16| {
             let is_in = self.has_joined(member) && !self.image.is_joining(member) && !self.image.is_gone(member);
             !is_in || !self.is_usable(cx, member) || !self.members[usize::from(member)].takes_guests(cx.now)
@@ -266,7 +266,7 @@ impl Copies {
         (0..=slots.len() as u32).find(free).filter(|&slot| slot < self.image.slots(member))
     }
 
-    fn reserve(&mut self, chunk: u32, place: Place) {
+    pub(super) fn reserve(&mut self, chunk: u32, place: Place) {
         let slots = &mut self.slots[usize::from(place.member)];
         let slot = place.slot as usize;
         if slots.len() <= slot {

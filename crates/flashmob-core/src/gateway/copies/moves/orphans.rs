@@ -5,16 +5,21 @@
 //! a block device without discards, and the rest is left as it is.
 
 use super::super::{Copies, Cx, Inner};
+use std::time::Duration;
+
 use crate::copies::Place;
 use crate::gateway::Event;
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
-use crate::units::GIB;
+use crate::units::{GIB, Time};
 use crate::wire::map::{MAP_BYTES, Map};
 
 /// Most bytes of a map.
 const LOOKED_AT_MAX: u64 = GIB;
+
+/// How soon the extent of a member that is joining is looked through again, after a failure.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// How far a member's free slots are looked through.
 #[derive(Debug, Default)]
@@ -32,6 +37,8 @@ pub struct Search {
     resumes: Option<u32>,
     /// The last slot that was given back because of it.
     found: Option<u32>,
+    /// It is tried again then: the extent of a member that is joining could not be looked through.
+    again: Time,
     /// Its extent holds data, or cannot tell, while it is not known that it may be used.
     holds_data: bool,
 }
@@ -49,9 +56,16 @@ impl Search {
 
 impl Copies {
     /// Whether a slot has no chunk, and is not in quarantine.
-    pub(super) fn is_free(&self, member: u16, slot: u32) -> bool {
+    pub(in super::super) fn is_free(&self, member: u16, slot: u32) -> bool {
         let chunk = self.slots.get(usize::from(member)).and_then(|slots| slots.get(slot as usize));
         chunk.is_none_or(|chunk| *chunk == u32::MAX) && !self.moves.freed.contains_key(&(member, slot))
+    }
+
+    /// Whether the free slots of a member were looked through.
+    pub(in super::super) fn is_searched(&self, member: u16) -> bool {
+        // One that failed is taken up again once its node is linked anew.
+        let search = self.moves.searches.get(usize::from(member));
+        search.is_some_and(|search| search.is_over && search.resumes.is_none())
     }
 
     /// Whether free slots are still to be looked through, of members that are there.
@@ -62,10 +76,16 @@ impl Copies {
 
     /// Looks for orphans on members where nothing else is under way.
     pub(in super::super) fn search_orphans(&mut self, cx: &mut Cx<'_>) {
+        self.take_in_unsearched(cx);
         for member in 0..self.moves.searches.len() as u16 {
             let search = &self.moves.searches[usize::from(member)];
             let is_busy = || self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();
-            if search.is_over || search.asked.is_some() || is_busy() || !self.is_usable(cx, member) {
+            if search.is_over
+                || search.asked.is_some()
+                || cx.now < search.again
+                || is_busy()
+                || !self.is_usable(cx, member)
+            {
                 continue;
             }
             self.look_for_orphans(cx, member);
@@ -77,6 +97,10 @@ impl Copies {
         let search = &self.moves.searches[usize::from(member)];
         let from = search.cleared.or_else(|| (search.at..slots).find(|&slot| self.is_free(member, slot)));
         let Some(from) = from else {
+            // That it may be used cannot be recorded now.
+            if self.image.is_joining(member) && self.may_decide().is_err() {
+                return;
+            }
             self.moves.searches[usize::from(member)].is_over = true;
             return self.found_empty(cx, member);
         };
@@ -104,11 +128,10 @@ impl Copies {
         let len_bytes = (u64::from(count) * chunk_bytes) as u32;
         let bytes = match result {
             Ok(bytes) => bytes,
-            Err(failure) => return self.end_search(member, from, failure),
+            Err(failure) => return self.end_search(cx, member, from, failure),
         };
         let Ok(map) = Map::decode(&bytes, len_bytes) else {
-            search.is_over = true;
-            return;
+            return self.end_search(cx, member, from, Failure::Invalid);
         };
         let mut at = 0u64;
         let mut first = None;
@@ -149,11 +172,20 @@ impl Copies {
     }
 
     /// A member's node has failed to look at a slot, or to give it back: it is asked again once it is linked anew, unless it cannot do that.
-    pub(super) fn end_search(&mut self, member: u16, slot: u32, failure: Failure) {
+    pub(super) fn end_search(&mut self, cx: &mut Cx<'_>, member: u16, slot: u32, failure: Failure) {
+        let is_joining = self.image.is_joining(member);
         let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
         if failure == Failure::NotSupported {
             search.gives_back = Some(false);
-            search.holds_data = self.image.is_joining(member);
+            if is_joining {
+                return self.found_in_use(cx, member);
+            }
+        } else if is_joining {
+            // Somebody waits for it.
+            (search.at, search.again) = (search.at.min(slot), cx.now + TRY_AGAIN);
+            let text =
+                format!("it is not used yet: its extent cannot be looked through: {failure}; that is tried again");
+            return cx.tell(Event::NodeWarning(cx.name(member), text));
         } else {
             search.resumes = Some(search.resumes.map_or(slot, |at| at.min(slot)));
         }
@@ -172,8 +204,8 @@ impl Copies {
         if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
             (search.holds_data, search.is_over) = (true, true);
         }
-        let text = "it is not used: its extent holds data that is not of this volume; give it an empty file, or add it \
-                    again with --overwrite to give that data up";
+        let text = "it is not used: its extent holds data, or cannot show that it does not; add it again with --overwrite to \
+                    give that data up, or remove it, and add it anew with an empty file";
         cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
     }
 

@@ -16,7 +16,7 @@ pub enum MoveError {
     #[error("the volume has no copies: its data cannot be moved while it is used")]
     NoCopies,
     /// No such node.
-    #[error("the volume has no node {number}; it has {count}, counted from 0")]
+    #[error("the volume has no node {number}, or not any more; it has had {count}, counted from 0")]
     NoNode { number: usize, count: usize },
     /// Other nodes are full.
     #[error(
