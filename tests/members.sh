@@ -89,8 +89,6 @@ NODE_ARGS[node0]+=' --forget'
 run_node node0
 check 'it may come again, after a start of the gateway' volume add "${ADDR[node0]}"
 check 'with another number' node 7 '.state == "ready" and (.member.is_joining | not)'
-check 'a name is that of who has it now' grep -q 'node 7 .* is paused' <(volume pause "${ADDR[node0]}")
-volume resume "${ADDR[node0]}" >/dev/null
 wait_for 120 'copies to be moved to it' has_copies 7 2
 end_load load
 no_wrong_byte load
@@ -99,6 +97,10 @@ check 'QEMU ends' stop qemu
 whole_again
 wait_for 120 'the nodes to be filled evenly' is_balanced
 is_whole_on_each 1 2 3 6 7
+check 'a name is that of who has it now' volume pause "${ADDR[node0]}"
+grep -q '^node 7 ' "$DIR/check.out" || fail "it was told $(cat "$DIR/check.out")"
+volume resume "${ADDR[node0]}" >/dev/null
+whole_again
 
 # The gateway's disk is lost: mirrors name the nodes that the configuration does not.
 stop gateway

@@ -10,7 +10,7 @@ use flashmob_text::{Colour, Row, Table};
 /// The devices of a volume's nodes; `None` if none reported anything.
 pub(super) fn of_volume(volume: &VolumeReport) -> Option<Table> {
     let told: Vec<(&NodeOfVolume, &ConditionReport)> =
-        volume.nodes.iter().filter_map(|node| Some((node, node.condition.as_ref()?))).collect();
+        volume.present().filter_map(|node| Some((node, node.condition.as_ref()?))).collect();
     if told.is_empty() {
         return None;
     }

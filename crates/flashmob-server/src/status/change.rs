@@ -3,9 +3,13 @@
 //! As with the replacement of an extent, one that was given up before the loop took it is never carried out.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use super::replace::{Claim, Refusal};
 use super::{ANSWER_TIMEOUT, Reporter, VolumeQuestion};
+
+/// How long the loop may take for what it has in hand: the map has to have it, and mirrors. Whoever asks waits a little longer.
+const IN_HAND_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// A request that the loop has to answer.
 #[derive(Debug)]
@@ -46,7 +50,7 @@ impl Reporter {
             Ok(answer) => Some(answer),
             Err(_) if claim.take() => None,
             // The loop has it in hand.
-            Err(_) => answers.recv_timeout(ANSWER_TIMEOUT).ok(),
+            Err(_) => answers.recv_timeout(IN_HAND_TIMEOUT).ok(),
         }
     }
 }

@@ -279,6 +279,11 @@ impl Mirrors {
             && others().any(|phase| matches!(phase, Phase::InStep))
     }
 
+    /// Whether a mirror has everything up to that version.
+    pub fn have(&self, version: u64) -> bool {
+        self.confirmed >= version
+    }
+
     /// The version that mirrors have, as far as decisions wait for that: all that are in step have it, and one at least. `is_out` says which
     /// members do not count, `is_linked` which are there. If none is there that keeps a mirror, but others are, decisions do without; if nobody
     /// is there, they wait.

@@ -98,6 +98,9 @@ const PLACES_MAX: usize = COPIES_MAX + 1;
 
 /// How long a copy may leave a change unanswered that others have done, before it is declared behind.
 pub const EVICT_AFTER: Duration = Duration::from_secs(3);
+/// How long is waited after a start for nodes that may keep a mirror, while none that is there does.
+const MIRROR_PATIENCE: Duration = Duration::from_secs(60);
+
 /// How long a chunk stays open after its last change.
 pub const SETTLE_AFTER: Duration = Duration::from_secs(30);
 
@@ -528,13 +531,28 @@ impl Copies {
         self.inherited.is_none()
     }
 
-    /// Lets go what waited for decisions that are durable now.
-    fn take_effect(&mut self, cx: &mut Cx<'_>) {
-        let mirrored = self.mirrors.reached(|member| self.is_out(member), |member| cx.is_linked(member));
-        if self.inherited.is_some_and(|version| version <= mirrored) {
+    /// Looks whether that is so by now: a mirror has it, or nobody keeps one. `reached`: what decisions wait for.
+    fn note_mirrored(&mut self, cx: &mut Cx<'_>, reached: u64) {
+        let Some(version) = self.inherited else { return };
+        let is_used =
+            |member: &u16| !self.image.is_gone(*member) && !self.image.is_joining(*member) && !self.is_out(*member);
+        // At most MEMBERS_MAX.
+        let mut used = (0..self.members.len() as u16).filter(is_used).peekable();
+        let is_any = used.peek().is_some();
+        let are_all_there = is_any && used.all(|member| cx.is_linked(member));
+        // Those that are away might keep one. They are not waited for without end.
+        let is_late = cx.now - self.unstalled_since >= MIRROR_PATIENCE
+            && (0..self.members.len() as u16).any(|member| cx.is_linked(member));
+        if self.mirrors.have(version) || reached == u64::MAX && (are_all_there || is_late) {
             self.inherited = None;
             self.resume_growth(cx);
         }
+    }
+
+    /// Lets go what waited for decisions that are durable now.
+    fn take_effect(&mut self, cx: &mut Cx<'_>) {
+        let mirrored = self.mirrors.reached(|member| self.is_out(member), |member| cx.is_linked(member));
+        self.note_mirrored(cx, mirrored);
         for waiter in self.log.release(mirrored) {
             self.wake(cx, waiter);
         }

@@ -64,18 +64,18 @@ impl Copies {
     /// Appends chunks until the volume has this size.
     fn grow(&mut self, cx: &mut Cx<'_>, size_bytes: u64, is_dry: bool) -> Result<Resized, ResizeError> {
         self.may_decide()?;
-        let chunk_bytes = self.image.chunk_bytes();
-        // What was asked for before and is not shown yet counts.
-        let from_bytes = u64::from(self.image.chunks()) * chunk_bytes;
+        let (from_bytes, chunk_bytes) = (self.image.size_bytes(), self.image.chunk_bytes());
+        // With what was asked for before and is not shown yet.
+        let has_bytes = u64::from(self.image.chunks()) * chunk_bytes;
         if !size_bytes.is_multiple_of(chunk_bytes) {
             let next_bytes = size_bytes.next_multiple_of(chunk_bytes);
             return Err(ResizeError::PartOfChunk { size_bytes, chunk_bytes, next_bytes });
         }
-        if size_bytes < from_bytes {
-            return Err(ResizeError::Shrinks { from_bytes });
+        if size_bytes < has_bytes {
+            return Err(ResizeError::Shrinks { from_bytes: has_bytes });
         }
         let resized = Resized { from_bytes, to_bytes: size_bytes, number: 0 };
-        let chunks = u32::try_from((size_bytes - from_bytes) / chunk_bytes).unwrap_or(u32::MAX);
+        let chunks = u32::try_from((size_bytes - has_bytes) / chunk_bytes).unwrap_or(u32::MAX);
         if chunks == 0 {
             return Ok(Resized { number: if is_dry { 0 } else { self.log.wanted() }, ..resized });
         }
@@ -87,7 +87,7 @@ impl Copies {
         }
         let records = self.image.grown(chunks, &closed, |member, slot| self.takes_chunk(member, slot));
         let records = records.map_err(|error| match error {
-            PlacementError::TooLarge { fit, .. } => ResizeError::NoRoom { fit_bytes: from_bytes + fit * chunk_bytes },
+            PlacementError::TooLarge { fit, .. } => ResizeError::NoRoom { fit_bytes: has_bytes + fit * chunk_bytes },
             other => ResizeError::Placement(other),
         })?;
         if is_dry {
@@ -104,9 +104,11 @@ impl Copies {
                 // That its slot was cleared may not be permanent.
                 sync_after[copy] = cx.queues[cx.node(place.member)].last_change();
             }
-            let state = self.chunks.entry(chunk).or_default();
-            (state.sync_after, state.used) = (sync_after, cx.now);
             self.inherit(chunk, self.image.marks(chunk));
+            // Those that are compared first are flushed after that.
+            if let Some(state) = self.chunks.get_mut(&chunk) {
+                (state.sync_after, state.used) = (sync_after, cx.now);
+            }
         }
         self.grown();
         let number = self.log.wanted();

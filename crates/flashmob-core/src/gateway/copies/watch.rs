@@ -48,6 +48,8 @@ impl Copies {
         self.search_work(cx);
         if self.is_mirrored() {
             self.search_orphans(cx);
+        } else {
+            self.take_effect(cx);
         }
         self.resume_growth(cx);
         let settles = self.settle(cx);
@@ -58,6 +60,7 @@ impl Copies {
             || !self.rot.is_empty()
             || self.is_moving()
             || self.image.shown() < self.image.chunks()
+            || !self.is_mirrored()
             || self.has_orphans(cx);
         let later = (has_work || self.is_any_paused()).then_some(cx.now + Duration::from_secs(1));
         // While members have never been there, so that a loop that stands still is noticed: it must not count as their silence.

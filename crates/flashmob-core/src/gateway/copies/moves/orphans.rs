@@ -18,8 +18,9 @@ use crate::wire::map::{MAP_BYTES, Map};
 /// Most bytes of a map.
 const LOOKED_AT_MAX: u64 = GIB;
 
-/// How soon the extent of a member that is joining is looked through again, after a failure.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// How soon a member's free slots are looked at again after a failure; sooner if somebody waits for it.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+const TRY_JOINING_AGAIN: Duration = Duration::from_secs(10);
 
 /// How far a member's free slots are looked through.
 #[derive(Debug, Default)]
@@ -33,11 +34,9 @@ pub struct Search {
     /// It can give back bytes, or cannot.
     gives_back: Option<bool>,
     is_over: bool,
-    /// It goes on there once the node is linked again.
-    resumes: Option<u32>,
     /// The last slot that was given back because of it.
     found: Option<u32>,
-    /// It is tried again then: the extent of a member that is joining could not be looked through.
+    /// It goes on then, after a failure.
     again: Time,
     /// Its extent holds data, or cannot tell, while it is not known that it may be used.
     holds_data: bool,
@@ -63,9 +62,7 @@ impl Copies {
 
     /// Whether the free slots of a member were looked through.
     pub(in super::super) fn is_searched(&self, member: u16) -> bool {
-        // One that failed is taken up again once its node is linked anew.
-        let search = self.moves.searches.get(usize::from(member));
-        search.is_some_and(|search| search.is_over && search.resumes.is_none())
+        self.moves.searches.get(usize::from(member)).is_some_and(Search::is_over)
     }
 
     /// Whether free slots are still to be looked through, of members that are there.
@@ -171,25 +168,25 @@ impl Copies {
         self.look_at(cx.now);
     }
 
-    /// A member's node has failed to look at a slot, or to give it back: it is asked again once it is linked anew, unless it cannot do that.
+    /// A member's node has failed to look at a slot, or to give it back: that is tried again after a while, or once it is linked anew, unless it cannot do
+    /// that.
     pub(super) fn end_search(&mut self, cx: &mut Cx<'_>, member: u16, slot: u32, failure: Failure) {
         let is_joining = self.image.is_joining(member);
         let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
         if failure == Failure::NotSupported {
-            search.gives_back = Some(false);
+            (search.gives_back, search.is_over) = (Some(false), true);
             if is_joining {
-                return self.found_in_use(cx, member);
+                self.found_in_use(cx, member);
             }
-        } else if is_joining {
-            // Somebody waits for it.
-            (search.at, search.again) = (search.at.min(slot), cx.now + TRY_AGAIN);
+            return;
+        }
+        search.again = cx.now + if is_joining { TRY_JOINING_AGAIN } else { TRY_AGAIN };
+        self.search_again(member, slot);
+        if is_joining {
             let text =
                 format!("it is not used yet: its extent cannot be looked through: {failure}; that is tried again");
-            return cx.tell(Event::NodeWarning(cx.name(member), text));
-        } else {
-            search.resumes = Some(search.resumes.map_or(slot, |at| at.min(slot)));
+            cx.tell(Event::NodeWarning(cx.name(member), text));
         }
-        search.is_over = true;
     }
 
     /// A member's device was started anew, or has another extent: what is known of its free slots counts no more.
@@ -225,7 +222,6 @@ impl Copies {
     pub(super) fn search_again(&mut self, member: u16, slot: u32) {
         if let Some(search) = self.moves.searches.get_mut(usize::from(member))
             && search.gives_back != Some(false)
-            && search.resumes.is_none()
         {
             // What was not cleared says nothing about that.
             (search.at, search.cleared, search.found, search.is_over) = (search.at.min(slot), None, None, false);
@@ -235,10 +231,8 @@ impl Copies {
     /// A member has no link any more: what it was asked is asked again.
     pub(super) fn drop_search(&mut self, cx: &mut Cx<'_>, member: u16) {
         let Some(search) = self.moves.searches.get_mut(usize::from(member)) else { return };
-        let (asked, resumes) = (search.asked.take(), search.resumes.take());
-        if let Some(slot) = resumes {
-            self.search_again(member, slot);
-        }
+        let asked = search.asked.take();
+        search.again = Time::default();
         if let Some((key, from, _)) = asked {
             self.search_again(member, from);
             self.remove_inner(cx, key);

@@ -1,0 +1,97 @@
+//! Volumes with copies that grow while they are used.
+
+use std::time::Duration;
+
+use crate::testing::FlashBed;
+use flashmob_core::copies::MapImage;
+use flashmob_core::gateway::{ResizeError, Resized};
+use flashmob_core::op::{Failure, Op};
+
+const SECOND: Duration = Duration::from_secs(1);
+const CHUNK_BYTES: u64 = FlashBed::CHUNK_BYTES;
+
+/// Three nodes with room for four chunks each; two chunks of two copies.
+fn bed() -> FlashBed {
+    let mut bed = FlashBed::new(3, 2, 4, |spec| {
+        let members = spec.map.members().to_vec();
+        spec.map = MapImage::with_chunks(spec.map.map_id(), CHUNK_BYTES, 2, members, 2).unwrap();
+    });
+    bed.nodes.iter_mut().for_each(|node| node.tells_holes = true);
+    bed.pass(SECOND * 3);
+    bed
+}
+
+fn resize(bed: &mut FlashBed, chunks: u64) -> Result<Resized, ResizeError> {
+    bed.bed.gateway.resize(bed.bed.now, 0, chunks * CHUNK_BYTES, false)
+}
+
+/// Chunks that clients may use.
+fn shown(bed: &FlashBed) -> u64 {
+    bed.bed.gateway.layout(0).expect("a layout").size_bytes() / CHUNK_BYTES
+}
+
+#[test]
+fn a_volume_grows_as_far_as_there_is_room() {
+    let mut bed = bed();
+    let dry = bed.bed.gateway.resize(bed.bed.now, 0, 3 * CHUNK_BYTES, true).unwrap();
+    assert_eq!((dry.from_bytes, dry.to_bytes, dry.number), (2 * CHUNK_BYTES, 3 * CHUNK_BYTES, 0));
+    assert_eq!(resize(&mut bed, 7), Err(ResizeError::NoRoom { fit_bytes: 6 * CHUNK_BYTES }));
+    assert_eq!(resize(&mut bed, 1), Err(ResizeError::Shrinks { from_bytes: 2 * CHUNK_BYTES }));
+    let part = bed.bed.gateway.resize(bed.bed.now, 0, 3 * CHUNK_BYTES - 1, false).unwrap_err();
+    assert!(matches!(part, ResizeError::PartOfChunk { next_bytes, .. } if next_bytes == 3 * CHUNK_BYTES), "{part}");
+    resize(&mut bed, 3).unwrap();
+    assert_eq!(shown(&bed), 2, "it is not on record");
+    // Another one before the first has effect.
+    resize(&mut bed, 6).unwrap();
+    bed.pass(SECOND * 3);
+    assert_eq!((shown(&bed), bed.bed.gateway.map(0).unwrap().shown()), (6, 6));
+    assert_eq!(resize(&mut bed, 7), Err(ResizeError::NoRoom { fit_bytes: 6 * CHUNK_BYTES }));
+    assert!(resize(&mut bed, 6).is_ok(), "it has that");
+}
+
+#[test]
+fn new_room_is_zeros_and_keeps_what_is_written_there() {
+    let mut bed = bed();
+    let (client, at) = (bed.client, 2 * CHUNK_BYTES);
+    bed.bed.submit(client, Op::Read, at, 4096);
+    bed.serve();
+    assert_eq!(bed.results(), [Err(Failure::Invalid)], "behind the end");
+    resize(&mut bed, 4).unwrap();
+    bed.pass(SECOND * 3);
+    bed.bed.submit(client, Op::Read, at, 2 * CHUNK_BYTES as u32);
+    bed.serve();
+    assert_eq!(bed.results(), [Ok(vec![0; 2 * CHUNK_BYTES as usize])]);
+    bed.bed.submit(client, Op::Write, at + CHUNK_BYTES - 512, 1024);
+    bed.serve();
+    assert_eq!(bed.results(), [Ok(Vec::new())]);
+    for (chunk, block) in [(2, 15), (3, 0)] {
+        assert_eq!(bed.block(chunk, 0, block), bed.block(chunk, 1, block));
+        assert!(bed.block(chunk, 0, block).iter().any(|&byte| byte != 0), "{chunk}");
+    }
+    bed.bed.submit(client, Op::Read, 4 * CHUNK_BYTES - 512, 513);
+    bed.serve();
+    assert_eq!(bed.results(), [Err(Failure::Invalid)], "behind the new end");
+}
+
+#[test]
+fn room_that_was_not_looked_through_is_not_used() {
+    let mut bed = bed();
+    bed.unlink(1);
+    let places = (0..2).flat_map(|chunk| bed.bed.gateway.map(0).unwrap().places(chunk).to_vec());
+    let used = places.filter(|place| place.member != 1).count() as u64;
+    // Two nodes are there: each new chunk has a copy on both.
+    let fit = 2 + (4 - used.div_ceil(2)).min(4);
+    let refused = resize(&mut bed, 9).unwrap_err();
+    assert!(matches!(refused, ResizeError::NoRoom { fit_bytes } if fit_bytes <= fit * CHUNK_BYTES), "{refused}");
+    // Its device was started anew: it is searched again.
+    bed.until_connecting(1);
+    bed.link_after(1, [99; 16]);
+    // It cannot tell what its free slots hold before it is asked.
+    let before = bed.bed.gateway.map(0).unwrap().copies_on(1);
+    resize(&mut bed, 3).unwrap();
+    assert_eq!(bed.bed.gateway.map(0).unwrap().copies_on(1), before, "it is not used yet");
+    bed.pass(SECOND * 5);
+    resize(&mut bed, 6).unwrap();
+    bed.pass(SECOND * 3);
+    assert_eq!(shown(&bed), 6);
+}
