@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Shows that PostgreSQL on ext4 on a volume with copies loses nothing and fails nothing while nodes die, freeze, restart, fill up, lose their file, return flipped bits and are drained, and the gateway dies.
+# Shows that PostgreSQL on ext4 on a volume with copies loses nothing and fails nothing while nodes die, freeze, restart, fill up, lose their file, return flipped bits, are drained and exchanged for others, the volume grows, and the gateway dies.
 # Tier: slow
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 # FAULTS=all: each fault on each node; else on two that are drawn. SEED repeats a run. KINDS names some of the faults.
 FAULTS=${FAULTS:-two}
-KINDS=${KINDS:-killed frozen restarted filled flipped gateway_killed lost drained}
+KINDS=${KINDS:-killed frozen restarted filled flipped gateway_killed lost drained exchanged}
 NODE_COUNT=8 NODE_BYTES=$((256 << 20)) CLIENTS=4 SCALE=${SCALE:-3}
 FROZEN_S=6
 [ "$FAULTS" != all ] || FROZEN_S=20
@@ -43,6 +43,7 @@ choose; TO_FILL=("${CHOSEN[@]}")
 choose; TO_LOSE=("${CHOSEN[@]}")
 choose; TO_FLIP=("${CHOSEN[@]}")
 choose; TO_DRAIN=("${CHOSEN[@]}")
+choose; TO_EXCHANGE=("${CHOSEN[@]}")
 
 # The cluster.
 NODE_SIZE=$NODE_BYTES
@@ -230,6 +231,38 @@ drained() {
         wait_for 120 'all copies to be equal' are_whole
     done
 }
+# number_of NODE: its number, whatever it had before.
+number_of() {
+    curl -sf "http://$ADMIN/volumes" |
+        jq --arg at "${ADDR[$1]}" '[.volumes[0].nodes[] | select(.name == $at and .state != "removed")][0].number'
+}
+evenly() { timeout 300 "$FLASHMOB" volume rebalance "$ADMIN" pool; }
+larger() { "$FLASHMOB" volume resize "$ADMIN" pool --size $(($(curl -sf "http://$ADMIN/volumes" | jq '.volumes[0].size_bytes') + (8 << 20))); }
+# Another node comes, and takes its share; the gateway or it is killed meanwhile. Then the node goes for good, and the volume grows.
+exchanged() {
+    local spare=instead_of_$1 victim
+    mkdir "$DIR/$spare"
+    DATA=$DIR/$spare/extent start_node "$spare" $NODE_BYTES
+    check "$spare is added" "$FLASHMOB" volume add "$ADMIN" pool "${ADDR[$spare]}"
+    draw 2
+    victim=gateway
+    [ "$DRAWN" -eq 0 ] || victim=$spare
+    say "$victim is killed"
+    stop "$victim" KILL
+    if [ "$victim" = gateway ]; then
+        gateway_again
+    else
+        run_node "$victim"
+        wait_for 20 "$victim to be linked" is_linked "$victim"
+    fi
+    check "nodes are filled evenly, $victim was killed meanwhile" evenly
+    check "$1 is drained" timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool "$(number_of "$1")"
+    check "$1 is removed" "$FLASHMOB" volume remove "$ADMIN" pool "$(number_of "$1")"
+    stop "$1"
+    # Its free room is looked through after a start of the gateway.
+    wait_for 60 'the volume to grow' larger
+    wait_for 120 'all copies to be equal' are_whole
+}
 gateway_killed() {
     stop gateway KILL
     gateway_again
@@ -248,6 +281,8 @@ if "$FLASHMOB" volume replace --help >/dev/null 2>&1; then
 else
     say "left out: a node's file is lost, for there is no 'flashmob volume replace' in this program"
 fi
+# Others go by the numbers of nodes.
+struck exchanged "${TO_EXCHANGE[@]}"
 : >"$DIR/enough"
 finish pgbench 120
 [ "$STATUS" -eq 0 ] || { tail -n 30 "$DIR/pgbench.log" "$DIR/pgbench.out" >&2; fail "pgbench ended with $STATUS"; }
