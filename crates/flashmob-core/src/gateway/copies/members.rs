@@ -166,6 +166,8 @@ impl Copies {
         self.search_anew(member);
         let open: Vec<(u32, usize)> =
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
+        // Before jobs are dropped: changes that waited for them open chunks then.
+        let lately = self.settled_lately(cx, member);
         for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {
             if let Some(copy) = self.copy_on(chunk, member) {
                 self.drop_job_of(cx, chunk, copy);
@@ -175,7 +177,6 @@ impl Copies {
         // What waits to be read there was asked for before it lost what it lost.
         let node = cx.node(member);
         let reads = cx.queues.take_reads(node);
-        let lately = self.settled_lately(cx, member);
         self.reopened.extend(lately.iter().map(|&(chunk, _)| chunk));
         for (chunk, copy) in open.into_iter().chain(lately) {
             self.leave(chunk, bit(copy));
