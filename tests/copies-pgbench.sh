@@ -195,6 +195,16 @@ flipped() {
     kill -CONT "${PID[$1]}"
     check "$(copies_say ".mended - $mended") blocks were mended, $left were put back, none was unreadable" copies '.unreadable == 0'
 }
+# dies_and_returns VICTIM: the gateway or a node is killed, and started again.
+dies_and_returns() {
+    stop "$1" KILL
+    if [ "$1" = gateway ]; then
+        gateway_again
+    else
+        run_node "$1"
+        wait_for 20 "$1 to be linked" is_linked "$1"
+    fi
+}
 # drain NODE OPTION...: flashmob volume drain.
 drain() { timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool "${1#node}" "${@:2}"; }
 copies_on() { curl -sf "http://$ADMIN/volumes" | jq ".volumes[0].nodes[${1#node}].member.copies"; }
@@ -214,13 +224,7 @@ drained() {
             check 'nodes are to be filled evenly' "$FLASHMOB" volume rebalance "$ADMIN" pool --no-wait
         fi
         say "$victim is killed; $1 has $(copies_on "$1") copies"
-        stop "$victim" KILL
-        if [ "$victim" = gateway ]; then
-            gateway_again
-        else
-            run_node "$victim"
-            wait_for 20 "$victim to be linked" is_linked "$victim"
-        fi
+        dies_and_returns "$victim"
         if [ "$what" = drained ]; then
             check "$1 is drained, $victim was killed meanwhile" drain "$1"
             check "$1 has no copies" test "$(copies_on "$1")" = 0
@@ -248,13 +252,7 @@ exchanged() {
     victim=gateway
     [ "$DRAWN" -eq 0 ] || victim=$spare
     say "$victim is killed"
-    stop "$victim" KILL
-    if [ "$victim" = gateway ]; then
-        gateway_again
-    else
-        run_node "$victim"
-        wait_for 20 "$victim to be linked" is_linked "$victim"
-    fi
+    dies_and_returns "$victim"
     check "nodes are filled evenly, $victim was killed meanwhile" evenly
     check "$1 is drained" timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool "$(number_of "$1")"
     check "$1 is removed" "$FLASHMOB" volume remove "$ADMIN" pool "$(number_of "$1")"

@@ -47,6 +47,19 @@ is_all_there() {
         jq -e '.mismatches == 0 and .errors == {} and .unanswered == 0 and .reads > 0' "$DIR/verify.json"
 }
 
+# is_whole_without NUMBER...: every byte is right without each of these nodes of the volume.
+is_whole_without() {
+    local number
+    for number in "$@"; do
+        check "node $number is taken away" "$FLASHMOB" volume pause "$ADMIN" pool "$number"
+        check "and every byte is right without node $number" is_all_there
+        check "node $number was not used" is_paused "$number"
+        "$FLASHMOB" volume resume "$ADMIN" pool "$number" >/dev/null
+        whole_again
+    done
+}
+is_paused() { curl -sf "http://$ADMIN/volumes" | jq -e --argjson n "$1" '.volumes[0].nodes[$n].member.is_paused' >/dev/null; }
+
 # kill_all NAME...: SIGKILL to all of them at once.
 kill_all() {
     local name pids=()

@@ -80,10 +80,7 @@ impl MapImage {
         }
         for (chunk, of_chunk) in (first_chunk..).zip(places.chunks_exact(copies.max(1))) {
             for (copy, &place) in of_chunk.iter().enumerate() {
-                self.check_present(place.member)?;
-                if self.is_joining(place.member) {
-                    return Err(MapError::UnknownMember(place.member));
-                }
+                self.check_admitted(place.member)?;
                 check_place(chunk, place, self)?;
                 for &other in of_chunk.iter().take(copy) {
                     check_apart(chunk, other, place, |member| {

@@ -22,10 +22,9 @@ impl MapImage {
         self.joining.contains_key(&member)
     }
 
-    /// Whether a member that is joining gets copies once its extent is known, whatever that holds.
-    #[must_use]
-    pub fn overwrites(&self, member: u16) -> bool {
-        self.joining.get(&member) == Some(&true)
+    /// The members that are joining, and get copies once their extents are known, whatever these hold.
+    pub fn overwritten(&self) -> impl Iterator<Item = u16> + '_ {
+        self.joining.iter().filter(|(_, overwrites)| **overwrites).map(|(&member, _)| member)
     }
 
     /// Whether a member was removed. It has no copies, and gets none: its number is not used again.
@@ -58,6 +57,14 @@ impl MapImage {
             return Err(MapError::UnknownMember(member));
         }
         Ok(())
+    }
+
+    /// Refuses members that may not have copies.
+    pub(super) fn check_admitted(&self, member: u16) -> Result<(), MapError> {
+        if self.is_joining(member) {
+            return Err(MapError::UnknownMember(member));
+        }
+        self.check_present(member)
     }
 
     pub(super) fn set_address(&mut self, member: u16, address: &str, is_seed: bool) -> Result<(), MapError> {

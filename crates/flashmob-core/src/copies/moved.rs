@@ -49,10 +49,7 @@ impl MapImage {
         let copies = self.copies;
         let at = usize::from(copy);
         let Some(&from) = self.places(chunk).get(at) else { return Err(MapError::UnknownCopy { chunk, copy, copies }) };
-        if self.is_joining(to.member) {
-            return Err(MapError::UnknownMember(to.member));
-        }
-        self.check_present(to.member)?;
+        self.check_admitted(to.member)?;
         check_place(chunk, to, self)?;
         for (other, &place) in self.places(chunk).iter().enumerate() {
             if other != at {

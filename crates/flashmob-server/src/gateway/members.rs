@@ -182,6 +182,7 @@ impl GatewayServer {
             domain: domain.clone(),
             overwrites: request.overwrite,
         };
+        let links_before = self.gateway.links_count();
         let added = self.gateway.add_node(now, volume, &new).map_err(|error| match error {
             JoinError::Length { .. } => Refusal::Bad(error.to_string()),
             _ => Refusal::Conflict(error.to_string()),
@@ -195,12 +196,11 @@ impl GatewayServer {
                 domain: Some(domain),
                 is_gone: false,
             };
-            let (keys, links) = (None, usize::from(config.links.max(1) as u16));
-            let place =
-                open_place(config, &node, &mut self.links.extents, self.clock, &self.wake, self.share_bytes, keys);
-            // A remote one is not opened.
+            // A remote one is not opened: its keys are compared when it is linked.
+            let extents = &mut self.links.extents;
+            let place = open_place(config, &node, extents, self.clock, &self.wake, self.share_bytes, None);
             let place = place.map_err(|error| Refusal::Conflict(format!("{error:#}")))?;
-            self.links.add(place, links);
+            self.links.add(place, self.gateway.links_count() - links_before);
             if let Some(memory) = &mut self.memory {
                 memory.add(&config.id, added.number);
             }

@@ -8,11 +8,10 @@
 //!
 //! A member that is joining has no copies and gets none, so whatever becomes of it, nothing is lost. A member is removed once it has none.
 
-use super::log::Waiter;
 use super::{Copies, Cx, MoveError};
 use crate::copies::{ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, MEMBERS_MAX, MapError, Record, unknown_extent};
 use crate::gateway::state::{Link, LinkId, Node};
-use crate::gateway::{ExtentSpec, Gateway};
+use crate::gateway::{Event, ExtentSpec, Gateway};
 use crate::units::Time;
 
 /// A node that is to be added to a volume with copies.
@@ -137,8 +136,8 @@ impl Copies {
 
     /// A member that is joining may be used now, if its extent may be overwritten.
     pub(super) fn take_in_unsearched(&mut self, cx: &mut Cx<'_>) {
-        for member in 0..self.members.len() as u16 {
-            if self.image.overwrites(member) && self.is_usable(cx, member) && self.may_decide().is_ok() {
+        for member in self.image.overwritten().collect::<Vec<_>>() {
+            if self.is_usable(cx, member) && self.may_decide().is_ok() {
                 self.search_anew(member);
                 self.take_in(cx, member);
             }
@@ -149,24 +148,19 @@ impl Copies {
     pub(super) fn found_empty(&mut self, cx: &mut Cx<'_>, member: u16) {
         if self.image.is_joining(member) && self.may_decide().is_ok() {
             self.take_in(cx, member);
-            cx.tell(crate::gateway::Event::NodeWarning(
-                cx.name(member),
-                "its extent is empty: it is a node of the volume now, and gets its share of the copies".to_string(),
-            ));
+            let text = "its extent is empty: it is a node of the volume now, and gets its share of the copies";
+            cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
         }
     }
 
     /// A member may have copies from now on: it gets its share of them.
-    fn take_in(&mut self, cx: &mut Cx<'_>, member: u16) -> u64 {
-        let record = self.decide(Record::Joining { member, is_joining: false, overwrites: false });
-        self.members[usize::from(member)].joined_from = record;
-        let record = match self.image.is_balancing() {
-            true => record,
-            false => self.decide(Record::Balance { is_wanted: true }),
-        };
-        self.log.wait(record, Waiter::Freed);
+    fn take_in(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let joined_from = self.decide(Record::Joining { member, is_joining: false, overwrites: false });
+        self.members[usize::from(member)].joined_from = joined_from;
+        if !self.image.is_balancing() {
+            self.decide(Record::Balance { is_wanted: true });
+        }
         self.plan_anew(cx);
-        record
     }
 
     /// A member without copies is none any more. Returns the number of the record.
