@@ -348,7 +348,15 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     Recall { offset_bytes: 5 }.encode(&mut mirror);
     let (volume, charge) =
         (Some(("pool".to_string(), 2)), Some(Charge { map_id: [6; 16], epoch: 3, nonce: 8, version: 7 }));
-    let recalled = Recalled { extent_id: [4; 16], size_bytes: 1 << 30, mirror_bytes: 4, volume, charge, layout: None };
+    let recalled = Recalled {
+        extent_id: [4; 16],
+        size_bytes: 1 << 30,
+        mirror_bytes: 4,
+        volume,
+        charge,
+        layout: None,
+        is_linked: true,
+    };
     recalled.encode(&mut mirror, b"FMap");
     let layout = Some(("linear".to_string(), 2));
     Recalled { mirror_bytes: 0, charge: None, layout, ..recalled }.encode(&mut mirror, b"");

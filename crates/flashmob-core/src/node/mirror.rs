@@ -49,7 +49,7 @@ pub enum MirrorDone {
     Recalled {
         /// Of the operation.
         link: LinkId,
-        /// Which extent this is.
+        /// Which extent this is. Whether a gateway is linked is found out here.
         recalled: Recalled,
         /// At most [`MIRROR_FRAME_BYTES_MAX`](crate::wire::mirror::MIRROR_FRAME_BYTES_MAX) bytes of its mirror.
         bytes: Vec<u8>,
@@ -144,6 +144,8 @@ impl Node {
                 }
             }
             MirrorDone::Recalled { link: id, recalled, bytes } => {
+                let is_linked = self.links.iter().any(|(_, link)| link.peer.is_some() && link.is_open());
+                let recalled = Recalled { is_linked, ..recalled };
                 let Some(link) = self.links.get_mut(id.0) else { return };
                 link.mirror.is_busy = false;
                 if link.is_open() {

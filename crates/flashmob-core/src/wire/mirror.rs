@@ -76,10 +76,13 @@ pub struct Recalled {
     /// The layout of that volume, if it has no copies, and how many extents it has. On the wire, the highest bit of the extent's number tells that
     /// they follow.
     pub layout: Option<(String, u32)>,
+    /// Whether a gateway is linked to the extent at present. On the wire, the second highest bit of the extent's number.
+    pub is_linked: bool,
 }
 
 /// In the extent's number of an answer to a recall.
 const HAS_LAYOUT: u32 = 1 << 31;
+const IS_LINKED: u32 = 1 << 30;
 
 /// Decisions in a map of that epoch and version, apart from starts of gateways: each start adds one to both.
 #[must_use]
@@ -193,8 +196,9 @@ impl Recalled {
             let (volume, extent) = self.volume.as_ref().map_or(("", 0), |(volume, extent)| (volume, *extent));
             put_text(meta, volume);
             let layout = self.layout.as_ref().filter(|_| self.volume.is_some() && self.charge.is_none());
-            let flag = if layout.is_some() { HAS_LAYOUT } else { 0 };
-            meta.extend_from_slice(&(extent & !HAS_LAYOUT | flag).to_le_bytes());
+            let flag = |is_set: bool, flag: u32| u32::from(is_set) * flag;
+            let flags = flag(layout.is_some(), HAS_LAYOUT) | flag(self.is_linked, IS_LINKED);
+            meta.extend_from_slice(&(extent & !(HAS_LAYOUT | IS_LINKED) | flags).to_le_bytes());
             self.charge.iter().for_each(|charge| charge.put(meta));
             if let Some((layout, extents)) = layout {
                 put_text(meta, layout);
@@ -218,8 +222,9 @@ impl Recalled {
         {
             return Err(WireError::Malformed("answer to a recall"));
         }
-        let volume = (!volume.is_empty()).then_some((volume, extent & !HAS_LAYOUT));
-        Ok(Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout })
+        let volume = (!volume.is_empty()).then_some((volume, extent & !(HAS_LAYOUT | IS_LINKED)));
+        let is_linked = extent & IS_LINKED != 0;
+        Ok(Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout, is_linked })
     }
 }
 
@@ -261,14 +266,14 @@ mod tests {
         }
 
         #[test]
-        fn recalls_round_trip(offset_bytes: u64, extent_id: [u8; 16], sizes: (u64, u64), volume in prop::option::of(("[a-zé]{1,60}", 0..1u32 << 31)), layout in prop::option::of(("[a-z:0-9]{0,60}", any::<u32>())), charge in prop::option::of((any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX))) {
+        fn recalls_round_trip(offset_bytes: u64, extent_id: [u8; 16], sizes: (u64, u64), volume in prop::option::of(("[a-zé]{1,60}", 0..1u32 << 30)), is_linked: bool, layout in prop::option::of(("[a-z:0-9]{0,60}", any::<u32>())), charge in prop::option::of((any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX))) {
             let recall = Recall { offset_bytes };
             let mut bytes = Vec::new();
             recall.encode(&mut bytes);
             prop_assert_eq!(Recall::decode(parts(&bytes).0), Ok(recall));
             let charge = charge.map(|(map_id, epoch, nonce, version)| Charge { map_id, epoch, nonce, version });
             let layout = layout.filter(|_| volume.is_some() && charge.is_none());
-            let recalled = Recalled { extent_id, size_bytes: sizes.0, mirror_bytes: sizes.1 % MIRROR_BYTES_MAX, volume, charge, layout };
+            let recalled = Recalled { extent_id, size_bytes: sizes.0, mirror_bytes: sizes.1 % MIRROR_BYTES_MAX, volume, charge, layout, is_linked };
             let mut bytes = Vec::new();
             recalled.encode(&mut bytes, b"part");
             let (meta, payload_bytes) = parts(&bytes);

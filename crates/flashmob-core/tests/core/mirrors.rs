@@ -305,14 +305,26 @@ fn a_mirror_is_recalled_in_the_place_of_a_hello() {
     let config = NodeConfig { keeps_mirror: true, ..node_config(1 << 20) };
     let mut bed = NodeBed::new(config, Reads::Hit);
     let link = bed.node.link_opened();
-    for offset_bytes in [0, 7] {
+    // Of the gateway's link is told while it is there.
+    for (offset_bytes, is_linked) in [(0, true), (7, false)] {
+        if !is_linked {
+            bed.node.link_closed(bed.link);
+        }
         bed.receive(link, &bytes_of(|out| Recall { offset_bytes }.encode(out)));
         assert_eq!(std::mem::take(bed.node.mirror_ops()), [MirrorOp::Recall { link, offset_bytes }]);
         let (extent_id, volume) = ([1; 16], Some(("v".to_string(), 0)));
-        let recalled = Recalled { extent_id, size_bytes: 1 << 20, mirror_bytes: 9, volume, charge: None, layout: None };
+        let recalled = Recalled {
+            extent_id,
+            size_bytes: 1 << 20,
+            mirror_bytes: 9,
+            volume,
+            charge: None,
+            layout: None,
+            is_linked: false,
+        };
         bed.node.mirror_done(MirrorDone::Recalled { link, recalled: recalled.clone(), bytes: b"m".to_vec() });
         let sent = bed.sent(link);
-        assert_eq!(Recalled::decode(&sent[0].meta, 1), Ok(recalled));
+        assert_eq!(Recalled::decode(&sent[0].meta, 1), Ok(Recalled { is_linked, ..recalled }));
     }
     let mut earlier = NodeBed::new(node_config(1 << 20), Reads::Hit);
     let link = earlier.node.link_opened();

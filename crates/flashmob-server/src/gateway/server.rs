@@ -17,6 +17,7 @@ use slab::Slab;
 
 use super::diagnose::Diagnosed;
 use super::divided::{Between, Clients};
+use super::from_nodes::take_over;
 use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
 use super::links::{Links, exact};
@@ -170,7 +171,7 @@ impl Stopper {
 pub struct Start {
     /// Accept the extents that nodes have now, whatever is recorded.
     pub forget: bool,
-    /// Use maps that were last used on another machine, or at another path.
+    /// Use maps that were last used on another machine, or at another path, and make those that are missing from the nodes' mirrors.
     pub take_over: bool,
 }
 
@@ -178,6 +179,9 @@ impl GatewayServer {
     /// Opens local extents and listens for NBD clients, as configured. Extents must be those of earlier starts with this
     /// configuration, unless the `start` forgets them.
     pub fn open(config: &Config, config_path: &Path, start: Start) -> anyhow::Result<GatewayServer> {
+        if start.take_over {
+            take_over(config, config_path)?;
+        }
         let (config, notes) = with_members(config, config_path)?;
         notes.iter().for_each(Note::log);
         let config = &config;

@@ -455,7 +455,8 @@ impl FileHost {
                 let volume = self.identity.place().map(|place| (place.volume_id.clone(), place.extent_index));
                 let charge = self.identity.charge();
                 let layout = self.identity.layout_without_copies();
-                let recalled = Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout };
+                let is_linked = false;
+                let recalled = Recalled { extent_id, size_bytes, mirror_bytes, volume, charge, layout, is_linked };
                 MirrorDone::Recalled { link, recalled, bytes }
             }
         }

@@ -22,6 +22,7 @@ use flashmob_server::net::ListenAddr;
 Examples:
   flashmob gateway cluster.toml
   flashmob gateway cluster.toml --admin 127.0.0.1:10810 &
+  flashmob gateway cluster.toml --take-over         # the machine with the former gateway is gone
   flashmob status 127.0.0.1:10810
   nbdinfo --list nbd://127.0.0.1")]
 pub struct GatewayArgs {
@@ -35,8 +36,9 @@ pub struct GatewayArgs {
     /// Forget the recorded extents of the volumes (CONFIG.toml.extents), and accept those that the nodes have now.
     #[arg(long)]
     forget: bool,
-    /// Use a map (CONFIG.toml.*.map, of a volume with copies) that was last used on another machine or at another path. Only
-    /// if the gateway there is stopped for good, and this is its last map: a copy from before lacks changes.
+    /// Take over volumes with copies from a gateway on another machine, or at another path, which is stopped for good. Without a map
+    /// here (CONFIG.toml.*.map), it is made from the nodes: all of them have to be there. With one, it has to be the last that
+    /// gateway had: a copy from before lacks changes.
     #[arg(long)]
     take_over: bool,
     /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume, and administer.

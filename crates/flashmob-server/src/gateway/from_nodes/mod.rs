@@ -3,12 +3,15 @@
 pub mod convert;
 mod recall;
 pub mod recover;
+mod take_over;
 
 use anyhow::{Context, bail};
 
 use crate::config::{Config, NodeConfig, VolumeConfig};
 use crate::keys::GatewayKeys;
 use recall::{Told, ask};
+
+pub(super) use take_over::take_over;
 
 /// The volume with a name.
 fn named<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a VolumeConfig> {

@@ -37,6 +37,8 @@ pub struct Told {
     pub charge: Option<Charge>,
     /// The layout of that volume, and how many extents it has, if it has no copies and the node's version tells it.
     pub layout: Option<(String, u32)>,
+    /// Whether a gateway is linked to it.
+    pub is_linked: bool,
     /// Its mirror of the volume's map; empty without one.
     pub mirror: Vec<u8>,
 }
@@ -83,8 +85,8 @@ fn recall(stream: &mut (impl Read + Write)) -> io::Result<Told> {
         let is_last = bytes.is_empty() || (mirror.len() + bytes.len()) as u64 >= recalled.mirror_bytes;
         mirror.extend(bytes);
         if is_last {
-            let Recalled { extent_id, size_bytes, volume, charge, layout, .. } = recalled;
-            return Ok(Told { extent_id, size_bytes, volume, charge, layout, mirror });
+            let Recalled { extent_id, size_bytes, volume, charge, layout, is_linked, .. } = recalled;
+            return Ok(Told { extent_id, size_bytes, volume, charge, layout, is_linked, mirror });
         }
     }
 }
@@ -138,6 +140,7 @@ fn look(data: &Path) -> anyhow::Result<Told> {
         volume: identity.place().map(|place| (place.volume_id.clone(), place.extent_index)),
         charge: identity.charge(),
         layout: identity.layout_without_copies(),
+        is_linked: false,
         mirror,
     })
 }
@@ -167,6 +170,7 @@ mod tests {
                 volume: Some(("pool".to_string(), 2)),
                 charge: None,
                 layout: Some(("linear".to_string(), 3)),
+                is_linked: true,
             };
             let mut frame = Vec::new();
             recalled.encode(&mut frame, &self.mirror[from..to]);
@@ -194,7 +198,7 @@ mod tests {
             let mut peer = Peer { mirror: mirror.clone(), part, out: VecDeque::new() };
             let told = recall(&mut peer).unwrap();
             assert_eq!((told.mirror, told.volume), (mirror, Some(("pool".to_string(), 2))), "{len}");
-            assert_eq!((told.size_bytes, told.layout), (4096, Some(("linear".to_string(), 3))));
+            assert_eq!((told.size_bytes, told.layout, told.is_linked), (4096, Some(("linear".to_string(), 3)), true));
         }
     }
 

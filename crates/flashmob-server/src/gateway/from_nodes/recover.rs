@@ -47,6 +47,12 @@ pub struct NodeFound {
     pub extent: Result<ExtentId, String>,
     /// Epoch and version of its mirror, or why it is not believed.
     pub mirror: Result<(u64, u64), Unreadable>,
+    /// Its mirror has what the recovered map lacks: see [`Recovered::branches`].
+    pub is_branched: bool,
+    /// Its mirror is used though it is not signed: see [`Recovered::unsigned`].
+    pub is_unsigned: bool,
+    /// A gateway is linked to it.
+    pub is_linked: bool,
 }
 
 impl Recovery {
@@ -88,14 +94,56 @@ impl Recovery {
         check_generation(&recovered, generation)?;
         check(&volume, &copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
-        let mut mirrors = recovered.mirrors.iter();
-        let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| NodeFound {
-            name: node.source.name(),
-            extent: told.as_ref().map(|told| ExtentId(told.extent_id)).map_err(String::clone),
-            mirror: told.as_ref().ok().and_then(|_| mirrors.next().copied()).unwrap_or(Err(Unreadable::Absent)),
+        // What is recovered names those that answered by their places among them.
+        let mut places = 0..;
+        let nodes = volume.nodes.iter().zip(&told).map(|(node, told)| {
+            let at = told.as_ref().ok().and_then(|_| places.next());
+            let is_in = |list: &[usize]| at.is_some_and(|at| list.contains(&at));
+            NodeFound {
+                name: node.source.name(),
+                extent: told.as_ref().map(|told| ExtentId(told.extent_id)).map_err(String::clone),
+                mirror: at.and_then(|at| recovered.mirrors.get(at).copied()).unwrap_or(Err(Unreadable::Absent)),
+                is_branched: is_in(&recovered.branches),
+                is_unsigned: is_in(&recovered.unsigned),
+                is_linked: told.as_ref().is_ok_and(|told| told.is_linked),
+            }
         });
         let nodes = nodes.collect();
         Ok(Recovery { path, recovered, nodes })
+    }
+
+    /// What may be lost with this map: a sentence for each node that is missing, or knows of something that the map lacks.
+    #[must_use]
+    pub fn shortcomings(&self) -> Vec<String> {
+        let Recovered { missing, without_mirror, .. } = &self.recovered;
+        let of_node = |(number, node): (u16, &NodeFound)| {
+            let text = if let (Err(error), true) = (&node.extent, missing.contains(&number)) {
+                format!("it was not found: {error}")
+            } else if let (Err(why), true) = (&node.mirror, without_mirror.contains(&number)) {
+                format!("it has no mirror of the map that can be used: {why}")
+            } else if node.is_branched {
+                "it was used with another state of the map".to_string()
+            } else if missing.contains(&number) {
+                "it serves another extent than the volume's".to_string()
+            } else {
+                return None;
+            };
+            Some(format!("node {number} ({}): {text}", node.name))
+        };
+        (0..).zip(&self.nodes).filter_map(of_node).collect()
+    }
+
+    /// Refuses a volume that a gateway is linked to: what that decides from now on would be missing.
+    pub fn check_idle(&self, volume: &str) -> anyhow::Result<()> {
+        let linked: Vec<&str> =
+            self.nodes.iter().filter(|node| node.is_linked).map(|node| node.name.as_str()).collect();
+        anyhow::ensure!(
+            linked.is_empty(),
+            "a gateway is linked to nodes of volume '{volume}' ({}): stop it first. The links of a machine that is gone end within a \
+             minute",
+            linked.join(", ")
+        );
+        Ok(())
     }
 
     /// Writes the map. It is durable when this returns. The gateway that is started then has it.

@@ -99,6 +99,8 @@ struct NodeReport {
     is_branched: bool,
     /// Its mirror is not signed by a gateway of the cluster, and is used all the same.
     is_unsigned: bool,
+    /// A gateway is linked to it.
+    is_linked: bool,
     /// Why it was not found.
     error: Option<String>,
 }
@@ -110,10 +112,11 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
     let recovery = Recovery::look(&config, &args.config, &args.volume, &sources)?;
     let mut report = Report::of(&recovery);
     args.tell_found(report.lines())?;
-    let is_branched = report.nodes.iter().any(|node| node.is_branched);
-    let is_all_known = report.missing_nodes.is_empty() && report.nodes_without_mirror.is_empty() && !is_branched;
-    let needs_accepting = !is_all_known && !accept_loss;
+    let needs_accepting = !recovery.shortcomings().is_empty() && !accept_loss;
     if !args.dry_run {
+        if !accept_loss {
+            recovery.check_idle(&args.volume)?;
+        }
         anyhow::ensure!(
             !needs_accepting,
             "nodes or their mirrors are missing, or are of another state of the map: bring them back, or recover without what is \
@@ -139,12 +142,9 @@ impl Report {
     fn of(recovery: &Recovery) -> Report {
         let Recovery { path, recovered, nodes } = recovery;
         let (epoch, version) = recovered.of;
-        // Of the nodes that were found, in their order.
-        let found: Vec<usize> =
-            (0..).zip(nodes).filter(|(_, node)| node.extent.is_ok()).map(|(number, _)| number).collect();
-        let numbers = |of: &[usize]| -> Vec<usize> { of.iter().filter_map(|&at| found.get(at).copied()).collect() };
-        let (branched, unsigned) = (numbers(&recovered.branches), numbers(&recovered.unsigned));
-        let nodes = nodes.iter().enumerate().map(|(number, node)| {
+        let mut found = (0..).zip(nodes).filter(|(_, node)| node.extent.is_ok()).map(|(number, _)| number);
+        let from_node = recovered.from.and_then(|at| found.nth(at));
+        let nodes = nodes.iter().map(|node| {
             let mirror = node.mirror.ok();
             NodeReport {
                 name: node.name.clone(),
@@ -152,15 +152,16 @@ impl Report {
                 epoch: mirror.map(|(epoch, _)| epoch),
                 version: mirror.map(|(_, version)| version),
                 no_mirror: node.mirror.err().filter(|_| node.extent.is_ok()).map(|why| why.to_string()),
-                is_branched: branched.contains(&number),
-                is_unsigned: unsigned.contains(&number),
+                is_branched: node.is_branched,
+                is_unsigned: node.is_unsigned,
+                is_linked: node.is_linked,
                 error: node.extent.as_ref().err().cloned(),
             }
         });
         Report {
             path: path.clone(),
             is_written: false,
-            from_node: recovered.from.and_then(|at| found.get(at).copied()),
+            from_node,
             epoch,
             version,
             chunks: recovered.image.chunks(),
@@ -195,6 +196,12 @@ impl Report {
             .map_or("the map is the given one".to_string(), |node| format!("the latest mirror is that of node {node}"));
         let (epoch, version, chunks) = (self.epoch, self.version, self.chunks);
         lines.push(format!("{from}, of epoch {epoch} and version {version}; it has {chunks} chunks"));
+        let linked = self.nodes.iter().filter(|node| node.is_linked).count();
+        if linked > 0 {
+            lines.push(format!(
+                "in use: a gateway is linked to {linked} of the nodes. Stop it before the map is recovered"
+            ));
+        }
         if !self.missing_nodes.is_empty() {
             let missing: Vec<String> = self.missing_nodes.iter().map(u16::to_string).collect();
             lines.push(format!(
