@@ -10,6 +10,7 @@ pub mod capture;
 pub mod config;
 pub mod doctor;
 pub mod enroll;
+pub mod etcd;
 pub mod gateway_frames;
 pub mod gateway_node;
 pub mod heard;
@@ -34,7 +35,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 24] = [
     ("capture", capture::run),
     ("doctor_undo", doctor::undo),
     ("enroll", enroll::run),
+    ("etcd", etcd::run),
     ("heard", heard::run),
     ("iperf3", iperf3::run),
     ("keys", keys::run),

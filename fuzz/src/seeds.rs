@@ -36,6 +36,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "capture" => crate::capture::seeds(),
         "doctor_undo" => crate::doctor::seeds(),
         "enroll" => crate::enroll::seeds(),
+        "etcd" => crate::etcd::seeds(),
         "heard" => crate::heard::seeds(),
         "iperf3" => iperf3(),
         "keys" => crate::keys::seeds(),

@@ -137,6 +137,10 @@ listed! {
         GrownIntoQuarantine => "grown-into-quarantine",
         /// Clients may use new chunks before these are on record.
         GrownToldEarly => "grown-told-early",
+        /// Answers to reads are passed on though the gateway's lease is over.
+        LeaseIgnored => "lease-ignored",
+        /// A lease is counted from when it was granted, not from when it was asked for.
+        LeaseFromReceipt => "lease-from-receipt",
         /// A node that was added gets copies before it is on record that it may.
         GuestBeforeJoined => "guest-before-joined",
         /// Changes are sent to the new place of a copy, and not to the old one, before that is durable.

@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 23] {
+fn faults_of_copies() -> [Fault; 25] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -44,6 +44,8 @@ fn faults_of_copies() -> [Fault; 23] {
         Fault::Join(false),
         Fault::Remove(0),
         Fault::Grow(1),
+        Fault::Standby(time),
+        Fault::StoreAway(time),
     ]
 }
 

@@ -9,6 +9,7 @@ pub mod android;
 pub mod config;
 pub mod device;
 pub mod discovery;
+pub mod etcd;
 pub mod gateway;
 pub mod keys;
 pub mod net;

@@ -18,8 +18,17 @@ pub(crate) struct Worker<J> {
 impl<J: Send + 'static> Worker<J> {
     /// Starts the thread: `work` is given the jobs, and ends when there will be no more.
     pub fn start(name: &str, work: impl FnOnce(Receiver<J>) + Send + 'static) -> io::Result<Worker<J>> {
+        Worker::with_stack(name, STACK_BYTES, work)
+    }
+
+    /// The same, with a stack of so many bytes.
+    pub fn with_stack(
+        name: &str,
+        stack_bytes: usize,
+        work: impl FnOnce(Receiver<J>) + Send + 'static,
+    ) -> io::Result<Worker<J>> {
         let (jobs, waiting) = channel();
-        let thread = Builder::new().name(name.to_string()).stack_size(STACK_BYTES).spawn(move || work(waiting))?;
+        let thread = Builder::new().name(name.to_string()).stack_size(stack_bytes).spawn(move || work(waiting))?;
         Ok(Worker { jobs: Some(jobs), thread: Some(thread) })
     }
 

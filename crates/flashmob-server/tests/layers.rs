@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 13] = [
     "android",
     "net",
+    "etcd",
     "store",
     "keys",
     "device",

@@ -91,7 +91,7 @@ fn clients_get_in_beside_silent_ones_and_stay() {
     let text = "listen = '127.0.0.1:0'\nconnections = 2\n[[volume]]\nname = 'v'\n[[volume.node]]\npath = 'extent'\nsize = '1MiB'\n";
     std::fs::write(&path, text).expect("a configuration");
     let config = Config::load(&path).unwrap_or_else(|e| panic!("{e}"));
-    let mut server = GatewayServer::open(&config, &path, Start::default()).expect("a gateway");
+    let mut server = GatewayServer::open(&config, &path, Start::default()).expect("a gateway").expect("not stopped");
     let [ListenAddr::Tcp(address)] = server.local_addrs().expect("addresses")[..] else { panic!("no address") };
     let stopper = server.stopper();
     let thread = std::thread::spawn(move || server.run().expect("a gateway's loop"));

@@ -21,6 +21,7 @@ impl Gateway {
     /// which a node's store makes progress. A change that was sent holds back overlapping ones until it is
     /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
+        // What waits for the gateway's lease alone waits as long as it takes.
         let timeouts: Vec<Duration> = self.volumes.iter().map(|volume| volume.spec.timeout).collect();
         let timeout_of = |r: &InHand| timeouts[r.volume as usize];
         let running_since = self.running_since;
@@ -35,7 +36,8 @@ impl Gateway {
             let age = self.requests.get(*key).map(|r| (age_of(r), timeout_of(r)));
             stuck.contains(key) || age.is_some_and(|(age, timeout)| age >= timeout * LATENESS_MAX)
         };
-        let late: Vec<RequestKey> = late.into_iter().filter(is_over).collect();
+        let late: Vec<RequestKey> =
+            late.into_iter().filter(is_over).filter(|key| !self.waits_for_lease(*key)).collect();
         let mut per_volume = vec![0usize; self.volumes.len()];
         for key in late {
             if let Some(request) = self.requests.get(key) {

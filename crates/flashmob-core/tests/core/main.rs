@@ -6,6 +6,7 @@ mod charges;
 mod copies_grow;
 mod copies_hedge;
 mod copies_joins;
+mod copies_lease;
 mod copies_loss;
 mod copies_moves;
 mod copies_open;

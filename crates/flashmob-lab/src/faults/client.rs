@@ -371,10 +371,11 @@ impl World {
             self.latencies.push((c, self.ctx.now.nanos_since(pending.at)));
         }
         let by_fault = is_of_former || (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
+        let is_leased = self.is_leased();
         let oracle = &mut self.oracle;
         match (pending.op, answer) {
             // It may be old.
-            (Op::Read | Op::Map, _) if is_of_former => oracle.read_failed(pending.asked),
+            (Op::Read | Op::Map, _) if is_of_former && !is_leased => oracle.read_failed(pending.asked),
             (Op::Read, Answer::Read(data)) => {
                 let expected: usize = pending.spans.iter().map(|s| s.1 as usize).sum();
                 if data.len() != expected {

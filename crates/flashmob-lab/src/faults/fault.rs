@@ -102,10 +102,15 @@ pub enum Fault {
     Remove(usize),
     /// Somebody gives the volume so many chunks more, if there is room. Of volumes with copies.
     Grow(u32),
+    /// The gateway cannot renew its lease; the standby takes over when it is over, and the former gateway is gone so much later. Of volumes with
+    /// copies.
+    Standby(Duration),
+    /// The store of leases and of the map is away. Of volumes with copies.
+    StoreAway(Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 41;
+pub const FAULT_KINDS: usize = 43;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +180,8 @@ impl Fault {
         "join",
         "remove",
         "grow",
+        "standby",
+        "store-away",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -222,6 +229,8 @@ impl Fault {
             Fault::Join(_) => 38,
             Fault::Remove(_) => 39,
             Fault::Grow(_) => 40,
+            Fault::Standby(_) => 41,
+            Fault::StoreAway(_) => 42,
         }
     }
 
@@ -436,6 +445,8 @@ impl World {
             Fault::Join(overwrites) => self.join(overwrites),
             Fault::Remove(node) => self.remove(node),
             Fault::Grow(chunks) => self.grow(chunks),
+            Fault::Standby(lasts) => self.await_standby(lasts),
+            Fault::StoreAway(lasts) => self.store_goes(lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));
@@ -494,6 +505,7 @@ impl World {
         self.stall_ends();
         self.is_healed = true;
         self.end_partition();
+        self.leases_recover();
         self.old_extents_go();
         (0..self.nodes.len()).for_each(|node| self.resume(node));
         for n in 0..self.nodes.len() {

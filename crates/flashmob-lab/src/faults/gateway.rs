@@ -69,7 +69,13 @@ impl LocalExtents for Local<'_> {
     }
 }
 
-fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImage>, scrub: ScrubSpec) -> GatewayConfig {
+fn config(
+    scenario: &Scenario,
+    (number, session): (u8, u64),
+    map: Option<MapImage>,
+    scrub: ScrubSpec,
+    lease_until: Option<Time>,
+) -> GatewayConfig {
     let count = map.as_ref().map_or(scenario.extents_bytes.len(), |map| map.members().len());
     let is_gone = |n: usize| map.as_ref().is_some_and(|map| map.is_gone(n as u16));
     let extents = scenario.extents_bytes.iter().take(count).enumerate().map(|(n, &size)| ExtentSpec {
@@ -81,7 +87,7 @@ fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImag
     let extents: Vec<ExtentSpec> = extents.collect();
     let copies = map.zip(scenario.copies.as_ref()).map(|(map, plan)| {
         let (evict_after, settle_after) = (plan.evict_after, plan.settle_after);
-        Box::new(CopiesSpec { evict_after, settle_after, scrub, ..CopiesSpec::new(map) })
+        Box::new(CopiesSpec { evict_after, settle_after, scrub, lease_until, ..CopiesSpec::new(map) })
     });
     let volume = VolumeSpec { extents, copies, ..scenario.volume.clone() };
     GatewayConfig {
@@ -141,7 +147,9 @@ impl World {
         self.gateway.session += 1;
         let map = self.load_map();
         let scrub = self.scrub_spec();
-        match Gateway::new(config(&self.scenario, (self.gateway.number, self.gateway.session), map, scrub)) {
+        let lease_until = self.begin_lease();
+        let numbers = (self.gateway.number, self.gateway.session);
+        match Gateway::new(config(&self.scenario, numbers, map, scrub, lease_until)) {
             Ok(mut core) => {
                 let one_in = self.scenario.sampled_one_in;
                 core.set_sampling(Sampling { one_in, clock_start_ns: CLOCK_START_NS });

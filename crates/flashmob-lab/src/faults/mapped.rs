@@ -38,6 +38,8 @@ pub struct CopiesPlan {
     pub chunks: Option<u32>,
     /// Chunks that it may get in addition.
     pub growth: u32,
+    /// How long the lease of its gateway lasts, if another stands by.
+    pub lease: Option<Duration>,
     /// Nodes that the volume does not have at first: the last ones.
     pub spares: Vec<Spare>,
     /// What happens now and then while the gateway records that a copy has moved.

@@ -37,6 +37,7 @@ mod finish;
 mod gateway;
 mod grow;
 mod joins;
+mod lease;
 mod lie;
 mod map_trouble;
 mod mapped;
@@ -113,6 +114,10 @@ enum Event {
     KillInMove { session: u64, lasts: Duration },
     KillGateway,
     KillFormer,
+    AskLease { session: u64 },
+    LeaseAsked { session: u64, asked: Time },
+    LeaseGranted { session: u64, asked: Time },
+    StandbyBids { session: u64, lasts: Duration },
     Restore { node: usize },
     SwapExtents { node: usize, is_old: bool },
     PowerOut { node: usize, down: Duration },
@@ -335,6 +340,7 @@ struct World {
     /// Connections of clients to gateways that are not in charge any more.
     of_former: BTreeSet<ConnId>,
     partition: second::Partition,
+    leases: lease::Leases,
     clients: Vec<Client>,
     oracle: Oracle,
     size_bytes: u64,
@@ -397,6 +403,7 @@ impl World {
             former: None,
             of_former: BTreeSet::new(),
             partition: second::Partition::new(nodes),
+            leases: lease::Leases::new(scenario.seed),
             clients: scenario.clients.iter().cloned().map(Client::new).collect(),
             oracle,
             size_bytes,
@@ -563,6 +570,10 @@ impl World {
                 self.restart_gateway(lasts);
             }
             Event::KillFormer => self.kill_former(),
+            Event::AskLease { session } => self.ask_lease(session),
+            Event::LeaseAsked { session, asked } => self.lease_asked(session, asked),
+            Event::LeaseGranted { session, asked } => self.lease_granted(session, asked),
+            Event::StandbyBids { session, lasts } => self.standby_bids(session, lasts),
             Event::Restore { node } => self.restore(node),
             Event::PowerOut { node, down } => self.stop_node(node, down, true),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),

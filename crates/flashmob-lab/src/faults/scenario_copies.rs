@@ -17,6 +17,7 @@ use super::failed_sync;
 use super::fault::Fault;
 use super::grow;
 use super::joins;
+use super::lease;
 use super::lie;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
@@ -90,6 +91,7 @@ impl Scenario {
                 chunks: None,
                 spares: Vec::new(),
                 growth: 0,
+                lease: None,
                 in_moves: None,
             }),
             extents_bytes,
@@ -128,6 +130,7 @@ impl Scenario {
         moves::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd3_a145), &mut scenario);
         joins::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0070_1175), &mut scenario);
         grow::draw(&mut SmallRng::seed_from_u64(seed ^ 0x93_0375), &mut scenario);
+        lease::draw(&mut scenario);
         scenario
     }
 }

@@ -1,8 +1,8 @@
 //! A second gateway takes over a volume with copies, while the first does not know it: it stands still for a while, or cannot reach some nodes.
 //!
 //! The map is in one place: once the second gateway has counted its start there, nothing that the first decides becomes durable. The first may go
-//! on at the nodes that the second has not reached yet. What it acknowledges must be found by the second; what it answers to reads is not
-//! judged, as it may be old: no lease keeps a gateway that was cut off from answering reads.
+//! on at the nodes that the second has not reached yet. What it acknowledges must be found by the second; what it answers to reads is
+//! judged only where it needs a lease for that ([`super::lease`]), as it may be old otherwise.
 
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ pub(super) fn draw(scenario: &mut Scenario) {
 #[derive(Debug, Default)]
 pub(super) struct Partition {
     /// By node: no new connection of the former gateway reaches it.
-    from_former: Vec<bool>,
+    pub from_former: Vec<bool>,
     /// By node: none of the second gateway reaches it before.
-    from_second: Vec<Time>,
+    pub from_second: Vec<Time>,
 }
 
 impl World {
@@ -67,6 +67,7 @@ impl World {
             self.disturb(node, self.partition.from_second[node]);
             self.calm_at = self.calm_at.max(self.partition.from_second[node]);
         }
+        self.separate_more(now + longest);
         let second = self.gateway.successor();
         let mut former = std::mem::replace(&mut self.gateway, second);
         former.is_former = true;
@@ -96,6 +97,8 @@ impl World {
             Event::GatewayTurn { session }
             | Event::GatewayTimer { session }
             | Event::Committed { session }
+            | Event::AskLease { session }
+            | Event::LeaseGranted { session, .. }
             | Event::Connect { session, .. } => session == former.session,
             Event::Arrive { conn, from: side } => self.is_at_former(conn, 1 - side),
             Event::SeeClose { conn, side } | Event::Ready { conn, side } => self.is_at_former(conn, side),

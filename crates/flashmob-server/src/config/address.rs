@@ -47,10 +47,15 @@ pub enum AddressError {
 ///
 /// IPv6 stands in brackets. Without a port it is 7411.
 pub fn parse_node_address(text: &str) -> Result<String, AddressError> {
+    parse_node_address_at(text, NODE_PORT)
+}
+
+/// The same, with another default port.
+pub(super) fn parse_node_address_at(text: &str, default_port: u16) -> Result<String, AddressError> {
     if text.starts_with('[') {
-        return Ok(bracketed(text, NODE_PORT, 1)?.to_string());
+        return Ok(bracketed(text, default_port, 1)?.to_string());
     }
-    let (host, port) = host_and_port(text, NODE_PORT, 1)?;
+    let (host, port) = host_and_port(text, default_port, 1)?;
     if host.len() > HOST_BYTES_MAX || !host.split('.').all(is_label) {
         return Err(AddressError::BadHost);
     }

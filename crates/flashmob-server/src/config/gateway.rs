@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::address::{parse_ip_address, parse_listen, tidy};
+use super::etcd::read_etcd;
 use super::limits::{
     ADMIN_PORT, BUSY_POLL_US, CONNECTIONS, HOST_BYTES_MAX, MEMORY, NAME_BYTES_MAX, NBD_PORT, TRACE_ONE_IN,
 };
 use super::report::{Findings, Note, quoted};
-use super::section::{Section, VOLUME};
+use super::section::{ETCD, Section, VOLUME};
 use super::types::{Config, Listen, VolumeConfig};
 use super::volume::{read_congestion, read_volume};
 
@@ -71,8 +72,9 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     for volume in &mut volumes {
         volume.socket.congestion = volume.socket.congestion.take().or_else(|| congestion.clone());
     }
-    Config {
+    let config = Config {
         admin: read_admin(top, &listen),
+        etcd: top.section("etcd", &ETCD).and_then(|section| read_etcd(&section, reader.base_dir)),
         admin_hosts: read_admin_hosts(top),
         keys: read_keys(top, reader.base_dir),
         listen,
@@ -82,7 +84,11 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
         memory_bytes: top.get("memory", &MEMORY).0,
         name: top.printable("name", NAME_BYTES_MAX).map(|(name, _)| name.to_string()),
         volumes,
+    };
+    if let Some(why) = config.unfit_for_etcd() {
+        top.wrong("etcd", "the maps of these volumes cannot be in etcd", why);
     }
+    config
 }
 
 fn read_listen(top: &Section<'_>, base_dir: &Path) -> Vec<Listen> {

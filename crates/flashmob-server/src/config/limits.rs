@@ -34,6 +34,13 @@ pub(super) const ADMIN_PORT: u16 = 10810;
 /// The port of a node whose address names none.
 pub(super) const NODE_PORT: u16 = 7411;
 
+/// The port of a member of etcd whose address names none.
+pub(super) const ETCD_PORT: u16 = 2379;
+/// The most members of etcd.
+pub(super) const ETCD_ENDPOINTS_MAX: usize = 16;
+/// The most volumes whose maps are in etcd: each takes two operations of a transaction, which has at most 128 by default.
+pub(super) const ETCD_VOLUMES_MAX: usize = 60;
+
 /// The values that a number, size or time may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits<T> {
@@ -74,6 +81,13 @@ const fn days(count: u64) -> Period {
     Period(Duration::from_secs(count * 24 * 3_600))
 }
 
+/// How long the lease of a gateway lasts whose maps are in etcd.
+pub(super) const ETCD_LEASE: Limits<Period> = period(
+    3 * SECOND_MS,
+    HOUR_MS,
+    "a standby takes over so long after the gateway is gone; below, a pause of etcd's would stop reading",
+)
+.default(Period(Duration::from_secs(10)));
 /// NBD clients at once.
 pub(super) const CONNECTIONS: Limits<Count> =
     count(1, 1024, "every client takes a connection and a share of `memory`").default(Count(64));

@@ -11,13 +11,14 @@
 //! |---|---|
 //! | `types` | the checked data |
 //! | `limits` | every limit and default |
-//! | `gateway`, `volume`, `node` | each kind of section, key by key |
+//! | `gateway`, `etcd`, `volume`, `node` | each kind of section, key by key |
 //! | `section`, `quantity`, `address` | values: text, numbers, sizes, times, addresses |
 //! | `report`, `syntax`, `error` | problems and their messages |
 //! | `write` | back to TOML |
 
 pub mod address;
 mod error;
+mod etcd;
 mod gateway;
 mod limits;
 mod node;
@@ -38,8 +39,8 @@ use toml::de::DeTable;
 pub use error::{ConfigError, ToTomlError};
 pub use report::Report;
 pub use types::{
-    Batch, Config, CopiesConfig, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing,
-    SocketConfig, VolumeConfig,
+    Batch, Config, CopiesConfig, Engine, EtcdConfig, EtcdTls, ExtentId, LayoutKind, Listen, Mapping, NodeConfig,
+    NodeSource, Sizing, SocketConfig, VolumeConfig,
 };
 
 use gateway::{Reader, read_config};

@@ -34,9 +34,13 @@ pub(super) const TOP: Schema = Schema {
         "memory",
         "congestion",
         "name",
+        "etcd",
         "volume",
     ],
 };
+/// Where the maps are, if not in files.
+pub(super) const ETCD: Schema =
+    Schema { title: "[etcd]", keys: &["endpoints", "ca", "cert", "key", "prefix", "lease"] };
 /// A volume.
 pub(super) const VOLUME: Schema = Schema {
     title: "[[volume]]",
@@ -75,7 +79,7 @@ pub(super) const NODE: Schema = Schema {
     keys: &["address", "path", "size", "domain", "extent", "threads", "engine", "direct", "mapped"],
 };
 
-const SCHEMAS: [&Schema; 4] = [&TOP, &VOLUME, &SOCKET, &NODE];
+const SCHEMAS: [&Schema; 5] = [&TOP, &ETCD, &VOLUME, &SOCKET, &NODE];
 /// A key longer than this resembles none.
 const KEY_CHARS_MAX: usize = 40;
 

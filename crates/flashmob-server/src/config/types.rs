@@ -22,6 +22,8 @@ pub struct Config {
     pub admin_hosts: Vec<String>,
     /// The folder with the keys of the cluster, if it has keys.
     pub keys: Option<PathBuf>,
+    /// Where the maps are, and which gateway is in charge, if not in files.
+    pub etcd: Option<EtcdConfig>,
     /// NBD clients at once.
     pub connections: usize,
     /// Maximum time of busy polling before the loop sleeps, in microseconds; 0: none.
@@ -34,6 +36,30 @@ pub struct Config {
     pub name: Option<String>,
     /// The volumes, at least one, their names and identities all different.
     pub volumes: Vec<VolumeConfig>,
+}
+
+/// The etcd that keeps the maps of all volumes, and who is in charge of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// Its members, or some: `HOST:PORT`; at least one.
+    pub endpoints: Vec<String>,
+    /// The files for TLS; `None` without.
+    pub tls: Option<EtcdTls>,
+    /// What its keys begin with.
+    pub prefix: String,
+    /// How long after its end a gateway is replaced.
+    pub lease: Duration,
+}
+
+/// Files for TLS to etcd, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdTls {
+    /// The certificate of its authority.
+    pub ca: PathBuf,
+    /// The certificate of this gateway, if etcd asks for one.
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
 }
 
 /// One volume: its name, the mapping of its addresses to nodes, and the options of links.

@@ -7,7 +7,8 @@ use super::error::ToTomlError;
 use super::limits::OFF;
 use super::quantity::{Period, Quantity, Size};
 use super::types::{
-    Batch, Config, Engine, LayoutKind, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
+    Batch, Config, Engine, EtcdConfig, EtcdTls, LayoutKind, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
+    VolumeConfig,
 };
 
 impl Config {
@@ -57,8 +58,24 @@ fn write(config: &Config) -> String {
     lines.line("trace_one_in", config.trace_one_in);
     lines.line("memory", Size(config.memory_bytes).to_toml());
     lines.maybe("name", config.name.as_ref().map(in_quotes));
+    if let Some(etcd) = &config.etcd {
+        write_etcd(etcd, &mut lines);
+    }
     config.volumes.iter().for_each(|volume| write_volume(volume, &mut lines));
     lines.0
+}
+
+fn write_etcd(etcd: &EtcdConfig, lines: &mut Lines) {
+    lines.header("[etcd]");
+    let endpoints: Vec<String> = etcd.endpoints.iter().map(in_quotes).collect();
+    lines.line("endpoints", format!("[{}]", endpoints.join(", ")));
+    if let Some(EtcdTls { ca, cert, key }) = &etcd.tls {
+        lines.line("ca", in_quotes(ca.display()));
+        lines.maybe("cert", cert.as_ref().map(|path| in_quotes(path.display())));
+        lines.maybe("key", key.as_ref().map(|path| in_quotes(path.display())));
+    }
+    lines.line("prefix", in_quotes(&etcd.prefix));
+    lines.line("lease", Period(etcd.lease).to_toml());
 }
 
 fn write_volume(volume: &VolumeConfig, lines: &mut Lines) {

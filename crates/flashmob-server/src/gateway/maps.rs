@@ -3,14 +3,18 @@
 //! Each start counts itself in the map before it links to a node, so that nodes know which gateway is in charge.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use flashmob_core::copies::{MapError, MapImage, Marks, Member, Record, encode_batch, unknown_extent};
 use flashmob_core::gateway::{CopiesSpec, Gateway, ScrubSpec};
 use flashmob_core::units::{Bytes, Time};
 
+use super::etcd_map::{EtcdMap, Keeper, Keys, Tenure, Unwritten};
 use super::identity::home_of;
-use super::map_file::{MapDone, MapFile, MapWriter};
+use super::map_file::{self, MapFile};
+use super::map_store::MapStore;
+use super::map_writer::{MapDone, MapWriter};
 use super::memory::state_path;
 use super::scrub_file::ScrubFile;
 use crate::config::{Config, CopiesConfig, LayoutKind, NodeConfig, NodeSource, VolumeConfig};
@@ -23,6 +27,45 @@ pub(super) struct Maps {
     writers: Vec<Option<MapWriter>>,
     /// What is known of scrubs, beside each map.
     scrubs: Vec<Option<ScrubFile>>,
+    /// Renews the lease, where maps are in etcd. It is dropped last: until then no other gateway is in charge.
+    keeper: Option<Keeper>,
+}
+
+/// The maps as they are at the start, by volume. Those in etcd are read, as nobody else changes them; files are not locked yet.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Renews the lease while the maps are read.
+    keeper: Option<Keeper>,
+    /// Whom that wakes.
+    wake: Arc<OnceLock<Wake>>,
+    in_etcd: Vec<Option<(EtcdMap, MapImage)>>,
+}
+
+impl Known {
+    /// Reads the maps that are in etcd, if this gateway is in charge there.
+    pub fn read(config: &Config, tenure: Option<Tenure>) -> anyhow::Result<Known> {
+        let mut known = Known::default();
+        if let (Some(tenure), Some(etcd)) = (&tenure, &config.etcd) {
+            let slot = Arc::clone(&known.wake);
+            let wake = move || slot.get().into_iter().for_each(Wake::wake);
+            known.keeper = Some(tenure.keep(wake)?);
+            for volume in &config.volumes {
+                let keys = Keys::new(&etcd.prefix, &volume.id);
+                let found = EtcdMap::open(tenure.clone(), keys);
+                known.in_etcd.push(found.with_context(|| format!("volume '{}': its map cannot be used", volume.name))?);
+            }
+        }
+        Ok(known)
+    }
+
+    /// The map of a volume; of a file as far as it can be read.
+    pub fn image(&self, number: usize, config_path: &Path, volume: &VolumeConfig) -> Option<MapImage> {
+        match self.in_etcd.get(number) {
+            Some(Some((_, image))) => Some(image.clone()),
+            // That of a file becomes the one in etcd.
+            _ => map_file::look(&map_path(config_path, volume)),
+        }
+    }
 }
 
 impl Maps {
@@ -31,10 +74,17 @@ impl Maps {
         config: &Config,
         config_path: Option<&Path>,
         takes_over: bool,
+        known: Known,
         wake: &Wake,
     ) -> anyhow::Result<(Maps, Vec<Option<CopiesSpec>>)> {
         let (mut maps, mut specs) = (Maps::default(), Vec::new());
+        let Known { keeper, wake: keepers_wake, in_etcd } = known;
+        let tenure = keeper.as_ref().map(|keeper| keeper.tenure().clone());
+        let _ = keepers_wake.set(wake.clone());
+        maps.keeper = keeper;
+        let mut in_etcd = in_etcd.into_iter();
         for volume in &config.volumes {
+            let in_etcd = in_etcd.next().flatten();
             let Some(copies) = &volume.copies else {
                 maps.writers.push(None);
                 maps.scrubs.push(None);
@@ -45,17 +95,32 @@ impl Maps {
                 let name = &volume.name;
                 format!("volume '{name}' has copies: it needs a gateway with a configuration file, beside which its map lies")
             })?;
-            let (file, image) = take_charge(volume, copies, &map_path(path, volume), takes_over)
-                .with_context(|| format!("volume '{}': its map cannot be used", volume.name))?;
+            let map_path = map_path(path, volume);
+            let taken = match (&tenure, &config.etcd) {
+                (Some(tenure), Some(etcd)) => {
+                    let keys = Keys::new(&etcd.prefix, &volume.id);
+                    take_charge_in_etcd(volume, copies, (tenure, keys, in_etcd), (&map_path, takes_over))
+                }
+                _ => take_charge(volume, copies, &map_path, takes_over),
+            };
+            let (store, image) = taken.with_context(|| format!("volume '{}': its map cannot be used", volume.name))?;
             let wake = wake.clone();
-            maps.writers.push(Some(MapWriter::start(file, move || wake.wake())?));
+            maps.writers.push(Some(MapWriter::start(store, move || wake.wake())?));
             let (scrubs, kept) = ScrubFile::open(volume_path(path, volume, "scrub"), image.map_id())?;
             maps.scrubs.push(Some(scrubs));
             let (min_current, evict_after) = (copies.min_current, copies.evict_after);
             let scrub = ScrubSpec { verify_every: copies.scrub, compare_every: copies.compare, kept };
-            specs.push(Some(CopiesSpec { min_current, evict_after, scrub, ..CopiesSpec::new(image) }));
+            // How long the lease lasts is told in the first turn.
+            let lease_until = tenure.as_ref().map(|_| Time::default());
+            specs.push(Some(CopiesSpec { min_current, evict_after, scrub, lease_until, ..CopiesSpec::new(image) }));
         }
+        tenure.iter().for_each(Tenure::serve);
         Ok((maps, specs))
+    }
+
+    /// Who is in charge, where maps are in etcd.
+    pub fn tenure(&self) -> Option<&Tenure> {
+        self.keeper.as_ref().map(Keeper::tenure)
     }
 
     /// Makes decisions durable: see [`Action::Commit`](flashmob_core::gateway::Action::Commit).
@@ -103,6 +168,15 @@ impl Maps {
     }
 }
 
+impl Drop for Maps {
+    fn drop(&mut self) {
+        // A change that waits for etcd would be waited for.
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end();
+        }
+    }
+}
+
 /// Where a file of a volume is: its map, or what is known of its scrubs.
 pub(super) fn volume_path(config_path: &Path, volume: &VolumeConfig, kind: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
@@ -121,31 +195,21 @@ fn take_charge(
     copies: &CopiesConfig,
     path: &Path,
     takes_over: bool,
-) -> anyhow::Result<(MapFile, MapImage)> {
-    let (mut file, mut image) = match MapFile::open(path)? {
-        Some((file, image)) => {
-            check(volume, copies, &image)
-                .with_context(|| format!("{} does not fit the configuration", path.display()))?;
-            (file, image)
-        }
+) -> anyhow::Result<(Box<dyn MapStore>, MapImage)> {
+    let (mut file, mut image) = match open_fitting(volume, copies, path)? {
+        Some(found) => found,
         None => {
             let image = new_image(volume, copies)?;
             (MapFile::create(path, &image)?, image)
         }
     };
-    let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
     let first = image.version() + 1;
     let home = home_of(file.path());
     // A new home counts as another start, not as a decision: nodes refuse maps that lack decisions.
     let starts = 1 + u64::from(image.home().is_some_and(|known| known != home));
-    let mut records = vec![Record::Epoch { epoch: image.epoch() + starts, nonce }];
+    let mut records = vec![start_record(&image, starts)];
     if image.home() != Some(home) {
-        anyhow::ensure!(
-            image.home().is_none() || takes_over,
-            "{} was last used on another machine, or at another path. If it is a copy, it may lack what was decided since. Make \
-             sure that no other gateway uses this volume and that no later map of it exists, then start once with --take-over",
-            file.path().display()
-        );
+        check_home(&file, &image, takes_over)?;
         records.push(Record::Home { home });
     }
     for record in &records {
@@ -154,7 +218,91 @@ fn take_charge(
     let mut batch = Vec::new();
     encode_batch(&mut batch, first, &records)?;
     file.append(&batch)?;
-    Ok((file, image))
+    Ok((Box::new(file), image))
+}
+
+/// The same in etcd, where this gateway is the one in charge. A map that is in a file only is put there.
+fn take_charge_in_etcd(
+    volume: &VolumeConfig,
+    copies: &CopiesConfig,
+    (tenure, keys, found): (&Tenure, Keys, Option<(EtcdMap, MapImage)>),
+    (path, takes_over): (&Path, bool),
+) -> anyhow::Result<(Box<dyn MapStore>, MapImage)> {
+    let file = open_fitting(volume, copies, path)?;
+    let (mut store, mut image) = match (found, &file) {
+        (Some((store, image)), _) => {
+            check(volume, copies, &image)
+                .with_context(|| format!("the map in {} does not fit the configuration", tenure.name()))?;
+            (store, image)
+        }
+        (None, Some((file, image))) => {
+            if image.home() != Some(home_of(file.path())) {
+                check_home(file, image, takes_over)?;
+            }
+            log::info!("volume {}: its map, {}, is put in {}", volume.name, path.display(), tenure.name());
+            (EtcdMap::create(tenure.clone(), keys, image)?, image.clone())
+        }
+        (None, None) => {
+            let image = new_image(volume, copies)?;
+            (EtcdMap::create(tenure.clone(), keys, &image)?, image)
+        }
+    };
+    if let Some((file, known)) = file {
+        put_aside(file, &known, &image)?;
+    }
+    let record = start_record(&image, 1);
+    let number = image.version() + 1;
+    image.apply(&record)?;
+    let mut batch = Vec::new();
+    encode_batch(&mut batch, number, &[record])?;
+    store.append(number, &batch).map_err(Unwritten)?;
+    Ok((Box::new(store), image))
+}
+
+/// Renames the file of a map that is in etcd now, so that no gateway starts with it by mistake.
+fn put_aside(file: MapFile, known: &MapImage, in_etcd: &MapImage) -> anyhow::Result<()> {
+    let path = file.path().to_path_buf();
+    anyhow::ensure!(
+        known.map_id() == in_etcd.map_id() && known.version() <= in_etcd.version(),
+        "there is a map in etcd, and {} is another one, or a later state of it. Which of them is the volume's has to be decided by you: move \
+         the file away if it is the one in etcd; otherwise remove that (etcdctl del --prefix, of its keys)",
+        path.display()
+    );
+    let mut aside = path.clone();
+    aside.as_mut_os_string().push(".in-etcd");
+    std::fs::rename(&path, &aside).with_context(|| format!("cannot rename {}", path.display()))?;
+    log::warn!("{} is out of use, as the map is in etcd: renamed to {}", path.display(), aside.display());
+    Ok(())
+}
+
+/// The map in a file, if there is one.
+fn open_fitting(
+    volume: &VolumeConfig,
+    copies: &CopiesConfig,
+    path: &Path,
+) -> anyhow::Result<Option<(MapFile, MapImage)>> {
+    let found = MapFile::open(path)?;
+    if let Some((_, image)) = &found {
+        check(volume, copies, image).with_context(|| format!("{} does not fit the configuration", path.display()))?;
+    }
+    Ok(found)
+}
+
+/// A start of a gateway, which counts as so many.
+fn start_record(image: &MapImage, starts: u64) -> Record {
+    let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
+    Record::Epoch { epoch: image.epoch() + starts, nonce }
+}
+
+/// Refuses a map that was last used elsewhere, unless this gateway `takes_over`.
+fn check_home(file: &MapFile, image: &MapImage, takes_over: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        image.home().is_none() || takes_over,
+        "{} was last used on another machine, or at another path. If it is a copy, it may lack what was decided since. Make \
+         sure that no other gateway uses this volume and that no later map of it exists, then start once with --take-over",
+        file.path().display()
+    );
+    Ok(())
 }
 
 /// The map of a new volume. What its extents hold is not known, so all copies are compared before they are used.
@@ -259,8 +407,8 @@ mod tests {
         let config = Config::parse(CONFIG, "cluster.toml", Path::new("/"))?;
         let volume = &config.volumes[0];
         let copies = volume.copies.as_ref().expect("copies");
-        let (file, image) = take_charge(volume, copies, path, takes_over)?;
-        assert_eq!((image.size_bytes(), image.home()), (8 * MIB, Some(home_of(file.path()))));
+        let (_store, image) = take_charge(volume, copies, path, takes_over)?;
+        assert_eq!((image.size_bytes(), image.home()), (8 * MIB, Some(home_of(path))));
         Ok(image.epoch())
     }
 

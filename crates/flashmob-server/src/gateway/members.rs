@@ -10,8 +10,7 @@ use flashmob_core::copies::{DOMAIN_BYTES_MAX, MapImage, is_unknown_extent};
 use flashmob_core::gateway::{JoinError, MoveError, NewNode, RemoveError};
 use flashmob_core::units::Time;
 
-use super::map_file;
-use super::maps::{map_path, own_domain};
+use super::maps::{Known, own_domain};
 use super::open::open_place;
 use super::server::GatewayServer;
 use crate::config::address::parse_node_address;
@@ -37,12 +36,12 @@ impl Note {
     }
 }
 
-/// The configuration with the nodes that the maps beside it have, and how these differ from those that it names.
-pub(super) fn with_members(config: &Config, config_path: &Path) -> anyhow::Result<(Config, Vec<Note>)> {
+/// The configuration with the nodes that the maps have, and how these differ from those that it names.
+pub(super) fn with_members(config: &Config, config_path: &Path, known: &Known) -> anyhow::Result<(Config, Vec<Note>)> {
     let (mut config, mut notes) = (config.clone(), Vec::new());
-    for volume in config.volumes.iter_mut().filter(|volume| volume.copies.is_some()) {
+    for (number, volume) in config.volumes.iter_mut().enumerate().filter(|(_, volume)| volume.copies.is_some()) {
         // One that cannot be read is refused later, with its reason.
-        let Some(image) = map_file::look(&map_path(config_path, volume)) else { continue };
+        let Some(image) = known.image(number, config_path, volume) else { continue };
         let (nodes, differences) = merged(volume, &image)?;
         volume.nodes = nodes;
         notes.extend(differences);

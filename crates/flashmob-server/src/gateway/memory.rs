@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::maps::Known;
 use super::members::with_members;
 use crate::config::{Config, ExtentId, NodeConfig, VolumeConfig};
 use crate::store::extent_id::unique_id;
@@ -68,7 +69,7 @@ struct Remembered {
 /// The extents of a configuration's volumes, as far as they are known, for other processes than their gateway: that one may be a service, and keep its
 /// file in systemd's state directory.
 pub fn extents_in_use(config: &Config, config_path: &Path) -> anyhow::Result<HashSet<ExtentId>> {
-    let (config, _) = with_members(config, config_path)?;
+    let (config, _) = with_members(config, config_path, &Known::default())?;
     let config = &config;
     let mut known = HashSet::new();
     for path in [state_path(config_path, SUFFIX), path_in(config_path, Some(STATE_DIR_DEFAULT.into()), SUFFIX)] {

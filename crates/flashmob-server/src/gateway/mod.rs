@@ -3,11 +3,15 @@
 mod actions;
 mod diagnose;
 mod divided;
+mod etcd_map;
 pub mod from_nodes;
 mod identity;
 mod inside;
+mod lease;
 mod links;
-pub mod map_file;
+mod map_file;
+mod map_store;
+mod map_writer;
 mod maps;
 mod members;
 mod memory;

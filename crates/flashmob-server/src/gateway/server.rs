@@ -17,11 +17,13 @@ use slab::Slab;
 
 use super::diagnose::Diagnosed;
 use super::divided::{Between, Clients};
+use super::etcd_map::{Tenure, Terms, Unwritten};
 use super::from_nodes::take_over;
 use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
+use super::lease::LeaseSeen;
 use super::links::{Links, exact};
-use super::maps::Maps;
+use super::maps::{Known, Maps};
 use super::members::{Note, with_members};
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
@@ -33,6 +35,7 @@ use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Marks, Sighting, Whereabouts, whereabouts};
 use crate::config::{Config, VolumeConfig};
+use crate::etcd::EtcdError;
 use crate::keys::{Client, Folder, GatewayKeys, GrantInUse};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
@@ -149,6 +152,8 @@ pub struct GatewayServer {
     pub(super) diagnosed: Diagnosed,
     /// By the name of a node: the generation of the gateway's key when it was last linked.
     pub(super) key_generations: HashMap<String, u64>,
+    /// What was last seen of the lease, where maps are in etcd.
+    pub(super) lease: LeaseSeen,
 }
 
 /// Stops a running loop, from any thread; requests in progress are answered first.
@@ -168,26 +173,58 @@ impl Stopper {
 
 /// What a gateway is told for one start.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Start {
+pub struct Start<'a> {
     /// Accept the extents that nodes have now, whatever is recorded.
     pub forget: bool,
     /// Use maps that were last used on another machine, or at another path, and make those that are missing from the nodes' mirrors.
     pub take_over: bool,
+    /// Where maps are in etcd: wait as long as another gateway is in charge.
+    pub stand_by: bool,
+    /// Ends that wait, with [`GatewayServer::open`] returning `None`.
+    pub stop: Option<&'a Arc<AtomicBool>>,
+}
+
+/// What a gateway with a configuration file keeps beside it.
+struct Kept<'a> {
+    memory: ExtentMemory,
+    config_path: &'a Path,
+    known: Known,
 }
 
 impl GatewayServer {
     /// Opens local extents and listens for NBD clients, as configured. Extents must be those of earlier starts with this
-    /// configuration, unless the `start` forgets them.
-    pub fn open(config: &Config, config_path: &Path, start: Start) -> anyhow::Result<GatewayServer> {
-        if start.take_over {
+    /// configuration, unless the `start` forgets them. Where maps are in etcd, it waits until no other gateway is in charge.
+    pub fn open(config: &Config, config_path: &Path, start: Start<'_>) -> anyhow::Result<Option<GatewayServer>> {
+        let never = Arc::default();
+        let mut tenure = None;
+        if let Some(etcd) = &config.etcd {
+            anyhow::ensure!(
+                !start.take_over,
+                "--take-over is for maps in files. With etcd a gateway takes over by itself once the other one's lease is over: --standby"
+            );
+            let name = config.name.as_deref().unwrap_or("without a name");
+            let stop = start.stop.unwrap_or(&never);
+            let terms = Terms { config: etcd, volumes: &config.volumes, name, stands_by: start.stand_by, stop };
+            let Some(begun) = Tenure::begin(&terms)? else { return Ok(None) };
+            tenure = Some(begun);
+        } else if start.take_over {
             take_over(config, config_path)?;
         }
-        let (config, notes) = with_members(config, config_path)?;
+        let is_stopped = || start.stop.is_some_and(|stop| stop.load(Ordering::SeqCst));
+        let known = match Known::read(config, tenure) {
+            Err(_) if is_stopped() => return Ok(None),
+            known => known?,
+        };
+        let (config, notes) = with_members(config, config_path, &known)?;
         notes.iter().for_each(Note::log);
         let config = &config;
         let mut memory = ExtentMemory::load(config, config_path, start.forget)?;
         let id = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
-        let mut server = GatewayServer::open_with(config, id, start, Some((memory, config_path)))?;
+        let kept = Kept { memory, config_path, known };
+        let mut server = match GatewayServer::open_with(config, id, start.take_over, Some(kept)) {
+            Err(_) if is_stopped() => return Ok(None),
+            server => server?,
+        };
         // Before anybody can connect.
         server.nbd = NbdDoor::open(config)?;
         let mut listeners = Vec::new();
@@ -198,19 +235,19 @@ impl GatewayServer {
             listeners.push(listener);
         }
         server.listeners = listeners;
-        Ok(server)
+        Ok(Some(server))
     }
 
     /// Opens local extents; serves native clients only.
     pub fn open_native(config: &Config) -> anyhow::Result<GatewayServer> {
-        GatewayServer::open_with(config, (unique_id(), session()), Start::default(), None)
+        GatewayServer::open_with(config, (unique_id(), session()), false, None)
     }
 
     fn open_with(
         config: &Config,
         (id, session): ([u8; 16], u64),
-        start: Start,
-        kept: Option<(ExtentMemory, &Path)>,
+        takes_over: bool,
+        kept: Option<Kept<'_>>,
     ) -> anyhow::Result<GatewayServer> {
         let clock = Clock::start();
         let poll = Poll::new()?;
@@ -229,8 +266,11 @@ impl GatewayServer {
         }
         // Nobody can ask without an administrative port, which a gateway inside a program does not serve.
         let is_watched = config.admin.is_some() && kept.is_some();
-        let (memory, config_path) = kept.unzip();
-        let (maps, copies) = Maps::open(config, config_path, start.take_over, &wake)?;
+        let (memory, config_path, known) = match kept {
+            Some(Kept { memory, config_path, known }) => (Some(memory), Some(config_path), known),
+            None => (None, None, Known::default()),
+        };
+        let (maps, copies) = Maps::open(config, config_path, takes_over, known, &wake)?;
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
             memory_bytes: config.memory_bytes,
@@ -292,7 +332,23 @@ impl GatewayServer {
             next_look: Time::default(),
             diagnosed: Diagnosed::default(),
             key_generations: HashMap::new(),
+            lease: LeaseSeen::default(),
         })
+    }
+
+    /// Whether an attempt to open one failed because etcd was away, or another gateway took charge meanwhile: the next one may succeed.
+    #[must_use]
+    pub fn may_pass(error: &anyhow::Error) -> bool {
+        let is_away = |error: &EtcdError| matches!(error, EtcdError::Unknown { .. } | EtcdError::NotSent { .. });
+        error.chain().any(|cause| cause.is::<Unwritten>() || cause.downcast_ref().is_some_and(is_away))
+    }
+
+    /// Why it has ended, if that is because another gateway is in charge.
+    /// The second value says whether that one took charge in etcd.
+    #[must_use]
+    pub fn deposed(&self) -> Option<(&str, bool)> {
+        let (why, is_in_etcd) = self.lease.deposed.as_ref()?;
+        Some((why, *is_in_etcd))
     }
 
     /// The addresses that it listens on.
@@ -355,6 +411,9 @@ impl GatewayServer {
                 _ => {}
             }
             self.turn(&events, resident.as_deref_mut());
+            if self.is_deposed() {
+                return Ok(());
+            }
             if resident.as_ref().is_some_and(|resident| resident.is_over()) {
                 return Ok(());
             }
@@ -407,6 +466,7 @@ impl GatewayServer {
                 self.accept_all(listener);
             }
         }
+        self.renew_lease();
         let now = self.read_links();
         // Behind it: it may have noted that something woke the loop.
         while let Ok(sighting) = self.sightings.try_recv() {

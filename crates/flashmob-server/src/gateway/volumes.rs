@@ -106,7 +106,7 @@ impl GatewayServer {
             let mut members = members.into_iter().zip(status.verify.iter().map(pass_details));
             let copies = self.gateway.copies_status(now, number).map(|copies| {
                 let bad = self.gateway.bad_ranges(number).into_iter().map(bad_place).collect();
-                copies_details(copies, &status, bad)
+                copies_details(copies, &status, bad, self.store_trouble())
             });
             VolumeDetails {
                 name: volume.name,
@@ -260,7 +260,12 @@ fn bad_place((offset_bytes, bytes, range, members): (u64, u64, BadRange, Vec<u16
     BadPlace { offset_bytes, bytes, flaw: range.first.flaw.name().to_string(), nodes }
 }
 
-fn copies_details(status: CopiesStatus, scrub: &ScrubStatus, bad: Vec<BadPlace>) -> CopiesDetails {
+fn copies_details(
+    status: CopiesStatus,
+    scrub: &ScrubStatus,
+    bad: Vec<BadPlace>,
+    trouble: Option<String>,
+) -> CopiesDetails {
     CopiesDetails {
         scrub: ScrubDetails {
             compare: pass_details(&scrub.compare),
@@ -276,7 +281,7 @@ fn copies_details(status: CopiesStatus, scrub: &ScrubStatus, bad: Vec<BadPlace>)
         chunk_bytes: status.chunk_bytes,
         rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
         moves: super::moves::details(&status.moves, status.chunk_bytes),
-        map_trouble: status.map_trouble,
+        map_trouble: status.map_trouble.or(trouble),
         deposed: status.deposed,
     }
 }

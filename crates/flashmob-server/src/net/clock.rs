@@ -75,7 +75,17 @@ impl Clock {
 /// CLOCK_MONOTONIC now, in nanoseconds.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    nanos(rustix::time::ClockId::Monotonic)
+}
+
+fn nanos(clock: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// CLOCK_BOOTTIME now, in nanoseconds: it goes on while the machine sleeps.
+#[must_use]
+pub fn boottime_ns() -> u64 {
+    nanos(rustix::time::ClockId::Boottime)
 }

@@ -331,7 +331,7 @@ impl Asked<'_> {
 }
 
 /// `ADDR:PORT` from a target that may be a copied URL, and whether it is to be secret.
-fn authority(target: &str) -> Option<(&str, bool)> {
+pub(crate) fn authority(target: &str) -> Option<(&str, bool)> {
     let text = target.trim();
     let secret = text.strip_prefix("https://");
     let rest = secret.or_else(|| text.strip_prefix("http://")).unwrap_or(text);

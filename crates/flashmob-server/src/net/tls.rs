@@ -206,5 +206,45 @@ fn failed(error: Error) -> io::Error {
         }
         other => (io::ErrorKind::InvalidData, format!("TLS: {other}")),
     };
-    io::Error::new(kind, text)
+    io::Error::new(kind, Failure { text, cause: error })
+}
+
+/// What went wrong, for people and for programs.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Failure {
+    text: String,
+    cause: Error,
+}
+
+/// What the library says of it, for a server that is no flashmob; `None` if TLS is not why.
+#[must_use]
+pub fn library_reason(error: &io::Error) -> Option<String> {
+    Some(failure(error)?.cause.to_string())
+}
+
+/// Whether the other end refused what it was shown, or that nothing was. With TLS 1.3 that comes after the handshake, and
+/// before anything is read there.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    use AlertDescription as Alert;
+    matches!(
+        failure(error).map(|failure| &failure.cause),
+        Some(Error::AlertReceived(
+            Alert::AccessDenied
+                | Alert::BadCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateRequired
+                | Alert::CertificateRevoked
+                | Alert::CertificateUnknown
+                | Alert::DecryptError
+                | Alert::HandshakeFailure
+                | Alert::UnknownCA
+                | Alert::UnsupportedCertificate
+        ))
+    )
+}
+
+fn failure(error: &io::Error) -> Option<&Failure> {
+    error.get_ref()?.downcast_ref()
 }

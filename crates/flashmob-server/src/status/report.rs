@@ -180,6 +180,12 @@ pub struct CopiesReport {
     /// Why the map cannot be written, while it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_trouble: Option<String>,
+    /// How long this gateway's lease still lasts; none where no other gateway stands by. Reads wait when it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<f64>,
+    /// Answers that wait until the lease is renewed.
+    #[serde(default)]
+    pub waiting_for_lease: usize,
     /// Why this gateway is no longer in charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<String>,

@@ -34,6 +34,7 @@ fn what_is_left_out_has_its_default() {
         admin: None,
         admin_hosts: vec![],
         keys: None,
+        etcd: None,
         connections: 64,
         busy_poll_us: 100,
         trace_one_in: 1000,

@@ -3,6 +3,7 @@
 mod accepted;
 mod any_text;
 mod copies;
+mod etcd;
 mod files;
 mod limits;
 mod problems;

@@ -58,7 +58,7 @@ address = "tablet"
 1 | Listen = "127.0.0.1"
   | ^^^^^^
   = help: did you mean `listen`?
-  = note: the keys are listen, admin, admin_hosts, keys, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
+  = note: the keys are listen, admin, admin_hosts, keys, connections, busy_poll_us, trace_one_in, memory, congestion, name, etcd and volume
 
 error: unknown key `Batch-Bytes` in [[volume]]
  --> gateway.toml:4:1
@@ -108,7 +108,7 @@ name = "left"
 1 | timeout = "10s"
   | ^^^^^^^
   = help: `timeout` belongs in [[volume]]: move the line there
-  = note: the keys are listen, admin, admin_hosts, keys, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
+  = note: the keys are listen, admin, admin_hosts, keys, connections, busy_poll_us, trace_one_in, memory, congestion, name, etcd and volume
 
 error: unknown key `admin` in [[volume]]
  --> gateway.toml:4:1
@@ -151,7 +151,7 @@ error: unknown key `node` in the top part of the file
 3 | [[node]]
   |   ^^^^
   = help: write the header as [[volume.node]], below the volume that it belongs to
-  = note: the keys are listen, admin, admin_hosts, keys, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
+  = note: the keys are listen, admin, admin_hosts, keys, connections, busy_poll_us, trace_one_in, memory, congestion, name, etcd and volume
 
 error: gateway.toml has 2 problems"#,
     );

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flashmob_server::config::{
-    Batch, Config, CopiesConfig, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing,
-    SocketConfig, ToTomlError, VolumeConfig,
+    Batch, Config, CopiesConfig, Engine, EtcdConfig, EtcdTls, ExtentId, LayoutKind, Listen, Mapping, NodeConfig,
+    NodeSource, Sizing, SocketConfig, ToTomlError, VolumeConfig,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -127,6 +127,18 @@ fn stripe_of(layout: LayoutKind) -> Option<u64> {
     }
 }
 
+/// Where maps are, if not in files.
+fn etcd() -> impl Strategy<Value = EtcdConfig> {
+    let path = || "/[a-zé ]{1,8}".prop_map(PathBuf::from);
+    let tls = (path(), option::of((path(), path()))).prop_map(|(ca, own)| {
+        let (cert, key) = own.unzip();
+        EtcdTls { ca, cert, key }
+    });
+    (vec("10\\.0\\.0\\.[1-9]:[1-9][0-9]{0,3}", 1..5), option::of(tls), "/[a-z]{1,8}/", 3u64..3600).prop_map(
+        |(endpoints, tls, prefix, lease_s)| EtcdConfig { endpoints, tls, prefix, lease: Duration::from_secs(lease_s) },
+    )
+}
+
 fn config() -> impl Strategy<Value = Config> {
     let listen = prop_oneof![
         ip().prop_map(|ip| Listen::Tcp(SocketAddr::new(ip, 1))),
@@ -138,7 +150,7 @@ fn config() -> impl Strategy<Value = Config> {
         1usize..=1024,
         (0u64..=1000, 0u64..=1_000_000_000),
         40u64 << 20..=1 << 40,
-        option::of(text()),
+        (option::of(text()), option::of(etcd())),
         vec(volumes(), 1..4),
     )
         .prop_map(
@@ -148,7 +160,7 @@ fn config() -> impl Strategy<Value = Config> {
                 connections,
                 (busy_poll_us, trace_one_in),
                 memory_bytes,
-                name,
+                (name, etcd),
                 volumes,
             )| {
                 let admin = admin.map(|(ip, port)| SocketAddr::new(ip, port.max(100)));
@@ -157,6 +169,7 @@ fn config() -> impl Strategy<Value = Config> {
                     admin,
                     admin_hosts,
                     keys: keys.map(PathBuf::from),
+                    etcd,
                     connections,
                     busy_poll_us,
                     trace_one_in,
@@ -164,6 +177,9 @@ fn config() -> impl Strategy<Value = Config> {
                     name,
                     volumes,
                 };
+                if config.unfit_for_etcd().is_some() {
+                    config.etcd = None;
+                }
                 tell_apart(&mut config);
                 config
             },

@@ -2,15 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use flashmob_server::admin;
 use flashmob_server::admin::http::{AdminServer, Hosts};
-use flashmob_server::config::{Config, Listen};
+use flashmob_server::config::{Config, EtcdConfig, Listen};
 use flashmob_server::discovery::follow::{self, Follower};
-use flashmob_server::gateway::{GatewayServer, Start};
+use flashmob_server::gateway::{GatewayServer, Start, Stopper};
 use flashmob_server::keys::{AdminKeys, Folder};
 use flashmob_server::net::ListenAddr;
 
@@ -23,6 +26,7 @@ Examples:
   flashmob gateway cluster.toml
   flashmob gateway cluster.toml --admin 127.0.0.1:10810 &
   flashmob gateway cluster.toml --take-over         # the machine with the former gateway is gone
+  flashmob gateway cluster.toml --map etcd://10.0.0.2:2379,10.0.0.3:2379 --standby    # on two machines
   flashmob status 127.0.0.1:10810
   nbdinfo --list nbd://127.0.0.1")]
 pub struct GatewayArgs {
@@ -41,6 +45,13 @@ pub struct GatewayArgs {
     /// gateway had: a copy from before lacks changes.
     #[arg(long)]
     take_over: bool,
+    /// Keep the maps in etcd, so that another gateway can take over: the members of a cluster, or some. Overrides
+    /// 'endpoints' of [etcd] in the file. All volumes need copies, and nodes of their own.
+    #[arg(long, value_name = "etcd://HOST:PORT,...", value_parser = etcd_endpoints)]
+    map: Option<EtcdConfig>,
+    /// Wait while another gateway is in charge, and take over when its lease is over. Needs etcd.
+    #[arg(long)]
+    standby: bool,
     /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume, and administer.
     #[arg(long)]
     insecure: bool,
@@ -52,6 +63,9 @@ pub struct GatewayArgs {
     #[arg(long, value_enum, default_value = "auto")]
     follow: FollowArg,
 }
+
+/// The pause of a standby after an attempt to take over that failed.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FollowArg {
@@ -73,6 +87,20 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         args.config.display(),
         beside.file_name().unwrap_or_default().to_string_lossy()
     );
+    if let Some(given) = &args.map {
+        config.etcd = Some(match config.etcd.take() {
+            Some(known) => EtcdConfig { endpoints: given.endpoints.clone(), ..known },
+            None => given.clone(),
+        });
+    }
+    if let Some(why) = config.unfit_for_etcd() {
+        bail_value!("{why}");
+    }
+    if args.standby && config.etcd.is_none() {
+        bail_value!(
+            "--standby needs etcd, which says which gateway is in charge: give --map etcd://HOST:PORT,... or an [etcd] section"
+        );
+    }
     config.admin = args.admin.or(config.admin);
     let is_refused =
         |addr: &SocketAddr| config.keys.is_none() && !args.insecure && ListenAddr::Tcp(*addr).is_for_others();
@@ -92,13 +120,81 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             args.config.display()
         );
     }
-    let mut server =
-        GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
-    let _admin = config.admin.map(|addr| serve_admin(addr, &config, &server)).transpose()?;
+    let stop = Stop::default();
+    super::on_signal({
+        let stop = stop.clone();
+        move || stop.stop()
+    })?;
+    loop {
+        let start = Start {
+            forget: args.forget,
+            take_over: args.take_over,
+            stand_by: args.standby,
+            stop: Some(&stop.is_wanted),
+        };
+        let server = match GatewayServer::open(&config, &args.config, start) {
+            Err(error) if args.standby && GatewayServer::may_pass(&error) => {
+                log::error!("{error:#}; trying again");
+                std::thread::sleep(AGAIN_AFTER);
+                continue;
+            }
+            server => server?,
+        };
+        let Some(server) = server else { break };
+        let Some((why, is_in_etcd)) = serve(&args, &config, server, &stop)? else { break };
+        anyhow::ensure!(
+            is_in_etcd,
+            "nodes serve this gateway no longer, though it is in charge in etcd: {why}. If etcd was restored from a backup, or the map was \
+             recovered into a file, remove the volume's keys from etcd, and recover the map: `flashmob volume recover`"
+        );
+        anyhow::ensure!(
+            args.standby,
+            "another gateway is in charge: {why}; with --standby this one waits until that is gone"
+        );
+        log::warn!("another gateway is in charge: {why}");
+    }
+    log::info!("stopped");
+    Ok(())
+}
+
+/// Ends the gateway that runs, or the wait for its turn.
+#[derive(Clone, Default)]
+struct Stop {
+    is_wanted: Arc<AtomicBool>,
+    running: Arc<Mutex<Option<Stopper>>>,
+}
+
+impl Stop {
+    fn stop(&self) {
+        self.is_wanted.store(true, Ordering::SeqCst);
+        self.tell();
+    }
+
+    fn begin(&self, stopper: Stopper) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(stopper);
+        if self.is_wanted.load(Ordering::SeqCst) {
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        if let Some(stopper) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
+            stopper.stop();
+        }
+    }
+}
+
+/// Serves until it is stopped, or another gateway is in charge: then the result says why, and whether that one took charge in etcd.
+fn serve(
+    args: &GatewayArgs,
+    config: &Config,
+    mut server: GatewayServer,
+    stop: &Stop,
+) -> anyhow::Result<Option<(String, bool)>> {
+    let _admin = config.admin.map(|addr| serve_admin(addr, config, &server)).transpose()?;
     let follows = args.follow == FollowArg::Auto && server.has_nodes_elsewhere();
     let _follower = follows.then(|| Follower::start(server.whereabouts(), config.keys.is_some())).flatten();
-    let stopper = server.stopper();
-    super::on_signal(move || stopper.stop())?;
+    stop.begin(server.stopper());
     for addr in server.local_addrs()? {
         match &addr {
             ListenAddr::Tcp(addr) if config.keys.is_some() => log::info!("listening on nbds://{addr}"),
@@ -114,8 +210,13 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         }
     }
     server.run()?;
-    log::info!("stopped");
-    Ok(())
+    Ok(server.deposed().map(|(why, is_in_etcd)| (why.to_string(), is_in_etcd)))
+}
+
+/// The members of etcd in `etcd://HOST:PORT,...`.
+fn etcd_endpoints(text: &str) -> Result<EtcdConfig, String> {
+    let members = text.strip_prefix("etcd://").ok_or("write etcd://HOST:PORT,HOST:PORT,...")?;
+    EtcdConfig::at(members.trim_end_matches('/').split(','))
 }
 
 /// Serves the administrative port; in a cluster with keys, to who has proven what it may do.

@@ -202,7 +202,7 @@ impl Gateway {
         let is_own = request.client == ClientId::GATEWAY;
         let is_finished = self.with_copies(now, volume, |copies, cx| {
             if !is_own {
-                let is_finished = copies.review_read(cx, key) == Verdict::Answer;
+                let is_finished = copies.review_read(cx, key) == Verdict::Answer && copies.is_covered(cx, key);
                 if is_finished {
                     copies.forget(cx, key);
                 }
@@ -316,7 +316,13 @@ impl Gateway {
 
     /// A later gateway is in charge of a volume.
     pub(in crate::gateway) fn depose(&mut self, now: Time, volume: usize, reason: &str) {
-        self.with_copies(now, volume, |copies, cx| copies.depose(cx, reason));
+        let is_followed = self.with_copies(now, volume, |copies, cx| {
+            copies.depose(cx, reason);
+            copies.is_followed()
+        });
+        if is_followed == Some(true) {
+            return;
+        }
         let keys = self.requests.keys_where(|r| r.volume as usize == volume && r.client != ClientId::GATEWAY);
         for key in keys {
             self.fail_request(now, key, Failure::Io);
@@ -331,6 +337,12 @@ impl Gateway {
             let patience = self.volumes[volume].spec.timeout;
             stuck.extend(self.with_copies(now, volume, |copies, cx| copies.stuck(cx, patience)).into_iter().flatten());
         }
+    }
+
+    /// Whether the answer of a request waits until the gateway's lease is renewed.
+    pub(in crate::gateway) fn waits_for_lease(&self, key: RequestKey) -> bool {
+        let mut copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
+        copies.any(|copies| copies.waits_for_lease(key))
     }
 
     /// Fails a client's request, whatever its pieces do.

@@ -30,6 +30,7 @@ mod jobs;
 mod join;
 mod lane;
 mod lately;
+mod lease;
 mod log;
 mod members;
 mod mend;
@@ -73,6 +74,8 @@ use jobs::Job;
 pub use join::{Added, JoinError, NewNode, RemoveError};
 pub use lane::Lane;
 use lately::Lately;
+use lease::Lease;
+pub use lease::{LeaseStatus, lasts_until};
 use log::{Log, Waiter};
 use members::Member;
 use mend::Rot;
@@ -125,6 +128,8 @@ pub struct CopiesSpec {
     pub home_only: bool,
     /// Scrubs, and what is known of earlier ones.
     pub scrub: ScrubSpec,
+    /// Until when no other gateway can be in charge, where one stands by: see [`Gateway::renew_lease`](super::Gateway::renew_lease).
+    pub lease_until: Option<Time>,
 }
 
 impl CopiesSpec {
@@ -140,6 +145,7 @@ impl CopiesSpec {
             open_max,
             home_only: false,
             scrub: ScrubSpec::default(),
+            lease_until: None,
         }
     }
 }
@@ -217,6 +223,7 @@ pub struct Copies {
     /// Reads that are late.
     hedging: Hedging,
     growth: Growth,
+    lease: Lease,
     /// The version of the map at the start, until mirrors have it.
     inherited: Option<u64>,
     /// Reads go to the home of their chunk, however slow it is.
@@ -312,6 +319,7 @@ impl Copies {
             lane_due: None,
             hedging: Hedging::default(),
             growth: Growth::default(),
+            lease: Lease::new(spec.lease_until),
             inherited: Some(image.version()),
             home_only: spec.home_only,
             scrub: Scrub::new(&spec.scrub, image.members().len(), image.chunks(), image.chunk_bytes()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Copies, MovesStatus, bit};
+use super::{Copies, LeaseStatus, MovesStatus, bit};
 use crate::counters::counters;
 use crate::units::Time;
 
@@ -37,6 +37,7 @@ counters! {
         freed: "Places of copies that moved, whose bytes were given back to the flash",
         jobs_given_up: "Comparisons and resyncs that were broken off",
         held_answers: "Reads whose answer waited for changes of the same bytes",
+        waited_for_lease: "Answers to reads that waited until the gateway's lease was renewed",
         rereads: "Reads that were repeated on another copy or after a comparison",
         rerouted_reads: "Reads that were sent to another copy because a node was lost or late",
         hedged_reads: "Late reads that were sent to a second copy as well",
@@ -77,6 +78,8 @@ pub struct CopiesStatus {
     pub map_trouble: Option<String>,
     /// Why this gateway is no longer in charge.
     pub deposed: Option<String>,
+    /// The lease of this gateway, where another stands by.
+    pub lease: Option<LeaseStatus>,
     /// Decisions recorded, and decided.
     pub decisions: (u64, u64),
     /// Nodes that have a mirror of the map which lacks nothing but the last changes.
@@ -179,6 +182,7 @@ impl Copies {
             moves: self.moves_status(now),
             map_trouble: self.log.trouble().map(|failure| failure.to_string()),
             deposed: self.deposed.clone(),
+            lease: self.lease.status(now),
             decisions: self.log.progress(),
             mirrors: self.mirrors.in_step(),
             counters: self.counters,

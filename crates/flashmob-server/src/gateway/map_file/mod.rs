@@ -1,7 +1,7 @@
 //! The file of a volume's map on disk: read and locked at the start, appended to, and written anew.
 //!
 //! Its bytes are those of [`flashmob_core::copies`]; this module only makes them durable. All of it blocks: a gateway's
-//! loop leaves it to the thread of a [`MapWriter`].
+//! loop leaves it to the thread of a [`MapWriter`](super::map_writer::MapWriter).
 //!
 //! - **The file is locked** by the gateway that uses it. A file that is written anew gets its lock before its name,
 //!   so a map is never without one.
@@ -15,7 +15,6 @@
 //!   leave one file at most.
 
 mod error;
-mod writer;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -24,20 +23,16 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
-use flashmob_core::units::{Bytes, GIB, KIB};
+use flashmob_core::units::{Bytes, GIB};
 use rustix::fs::{FallocateFlags, OFlags};
 
+use super::map_store::{MapFailure, MapStore, compaction_bytes, is_large};
 use crate::store::{Permanent, create_private, sync_parent, take_lock};
 pub use error::MapFileError;
-pub use writer::{MapDone, MapFailure, MapWriter};
 
 /// Most bytes of a map: one of most chunks and copies, whose marks are as scattered as can be, at the latest moment of
 /// compaction.
 const FILE_BYTES_MAX: u64 = 4 * GIB;
-/// How many times its snapshot a file may have before it is compacted.
-const COMPACTION_FACTOR: u64 = 4;
-/// A file of this size or less is not compacted, however small its snapshot is.
-const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
 /// How often a file may be replaced while it is being locked.
 const LOCK_TRIES: usize = 10;
 
@@ -168,31 +163,47 @@ impl MapFile {
         }
     }
 
-    /// Whether nothing can be appended before it is written anew.
-    #[must_use]
-    pub fn needs_rewrite(&self) -> bool {
-        self.is_spent
-    }
-
     /// Whether it has grown so much that it should be written anew.
     #[must_use]
     pub fn wants_compaction(&self) -> bool {
-        self.end_bytes > self.compaction_bytes()
-    }
-
-    /// The size from which on it wants compaction.
-    fn compaction_bytes(&self) -> u64 {
-        self.snapshot_bytes.saturating_mul(COMPACTION_FACTOR).max(COMPACTION_BYTES_MIN)
+        is_large(self.end_bytes, self.snapshot_bytes)
     }
 
     /// Reserves the space that it needs until then: a change that declares a copy behind should not fail because the
     /// disk is full.
     fn reserve(&self) {
-        let reserved = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, self.compaction_bytes());
+        let reserved =
+            rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, compaction_bytes(self.snapshot_bytes));
         if let Err(error) = reserved {
             log::debug!("{}: no space is reserved: {error}", self.path.display());
         }
     }
+}
+
+impl MapStore for MapFile {
+    fn append(&mut self, _number: u64, batch: &[u8]) -> Result<(), MapFailure> {
+        MapFile::append(self, batch).map_err(failure)
+    }
+
+    fn rewrite(&mut self, snapshot: &[u8]) -> Result<(), MapFailure> {
+        MapFile::rewrite(self, snapshot).map_err(failure)
+    }
+
+    fn wants_compaction(&self) -> bool {
+        MapFile::wants_compaction(self)
+    }
+
+    fn give_up(&mut self) {
+        self.is_spent = true;
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+fn failure(error: MapFileError) -> MapFailure {
+    MapFailure { failure: error.failure(), text: error.to_string() }
 }
 
 /// Opens a file of `map` for reading and writing, and takes its lock.
@@ -278,12 +289,12 @@ fn identity_of(map: &Path, file: &File) -> Result<(u64, u64), MapFileError> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Reads a map.
 /// The map in a file that another process may be using, as far as it can be read.
 pub fn look(path: &Path) -> Option<MapImage> {
     Some(read(path, &File::open(path).ok()?).ok()?.image)
 }
 
+/// Reads a map.
 fn read(path: &Path, file: &File) -> Result<Replayed, MapFileError> {
     let failed = |e| MapFileError::new("read", path, e);
     let size_bytes = file.metadata().map_err(failed)?.len();

@@ -5,6 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use super::*;
+use crate::gateway::map_store::COMPACTION_BYTES_MIN;
+use crate::gateway::map_writer::{MapDone, MapWriter};
 use crate::store::tests::{child_path, in_child_of};
 use flashmob_core::copies::{CHUNK_BYTES_MIN, Marks, Member, Record, ReplayError, encode_batch};
 use flashmob_core::op::Failure;
@@ -296,11 +298,11 @@ fn after_a_failed_write_or_sync_only_a_new_file_helps() {
         let error = file.append(&batch).unwrap_err();
         assert_eq!(error.failure(), failure, "{error}");
         assert!(text(error).contains("pool.map"));
-        assert!(file.needs_rewrite());
+        assert!(file.is_spent);
         let error = file.append(&batch).unwrap_err();
         assert!(matches!(error, MapFileError::Spent { .. }) && error.failure() == Failure::Io);
         file.rewrite(&encode_snapshot(&image)).unwrap();
-        assert!(!file.needs_rewrite());
+        assert!(!file.is_spent);
         file.append(&change(&mut image, 3)).unwrap();
         drop(file);
         let (_, read) = opened(&path);
@@ -338,7 +340,7 @@ fn child_at_the_limit() {
     // A snapshot that is too large leaves the map as it is.
     assert_eq!(file.rewrite(&[0; 5000]).unwrap_err().failure(), Failure::NoSpace);
     assert_eq!(replay(&fs::read(&path).unwrap()).unwrap().image, kept);
-    assert!(file.needs_rewrite() && !path.with_extension("map.new").exists());
+    assert!(file.is_spent && !path.with_extension("map.new").exists());
     file.rewrite(&encode_snapshot(&image)).unwrap();
     file.append(&change(&mut image, 0)).unwrap();
     drop(file);
@@ -353,7 +355,7 @@ fn a_failed_compaction_does_not_stop_appending() {
     fs::create_dir(dir.path().join("pool.map.new")).unwrap();
     let error = file.rewrite(&encode_snapshot(&image)).unwrap_err();
     assert!(matches!(error, MapFileError::NotAFile { .. }), "{error}");
-    assert!(!file.needs_rewrite());
+    assert!(!file.is_spent);
     file.append(&change(&mut image, 0)).unwrap();
     drop(file);
     fs::remove_dir(dir.path().join("pool.map.new")).unwrap();
@@ -448,7 +450,7 @@ fn writer(file: MapFile) -> (MapWriter, Receiver<()>) {
     let wake = move || {
         let _ = wake.send(());
     };
-    (MapWriter::start(file, wake).unwrap(), woken)
+    (MapWriter::start(Box::new(file), wake).unwrap(), woken)
 }
 
 /// What is finished, once the writer wakes the loop for it.
@@ -463,10 +465,9 @@ fn a_writer_reports_each_number_once() {
     let (file, mut image) = opened(&path);
     let (mut writer, woken) = writer(file);
     for chunk in 0..CHUNKS {
-        assert!(writer.take_done().is_none() && !writer.is_busy());
+        assert!(writer.take_done().is_none());
         let batch = change(&mut image, chunk);
         writer.append(image.version(), batch);
-        assert!(writer.is_busy());
         assert_eq!(finished(&mut writer, &woken), MapDone { number: image.version(), result: Ok(()) });
         assert_eq!(replay(&fs::read(&path).unwrap()).unwrap().image, image, "it is there when it is reported");
     }
@@ -485,16 +486,15 @@ fn a_writer_tells_when_a_snapshot_is_due() {
     let (mut file, mut image) = opened(&path);
     file.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (mut writer, woken) = writer(file);
-    assert!(!writer.needs_rewrite() && !writer.wants_compaction());
+    assert!(!writer.wants_compaction());
     let batch = change(&mut image, 0);
     writer.append(image.version(), batch);
     let MapDone { number, result } = finished(&mut writer, &woken);
     let failure = result.unwrap_err();
     assert_eq!((number, failure.failure), (image.version(), Failure::NoSpace));
-    assert!(failure.text.contains("pool.map") && writer.needs_rewrite());
+    assert!(failure.text.contains("pool.map"), "{}", failure.text);
     writer.rewrite(image.version(), encode_snapshot(&image));
     assert_eq!(finished(&mut writer, &woken).result, Ok(()));
-    assert!(!writer.needs_rewrite());
     while !writer.wants_compaction() {
         let mut batch = Vec::new();
         while batch.len() < 10_000 {

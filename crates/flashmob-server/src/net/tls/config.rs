@@ -6,10 +6,12 @@ use std::sync::Arc;
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::cipher_suite::{
-    TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384,
-    TLS13_CHACHA20_POLY1305_SHA256,
+    TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, TLS13_AES_128_GCM_SHA256,
+    TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
 };
 use rustls::crypto::ring::{default_provider, kx_group, sign};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -65,7 +67,7 @@ pub struct TlsEnd(Role);
 
 #[derive(Clone)]
 enum Role {
-    /// With the name that the other end is to have; not sent.
+    /// With the name that the other end is to have; sent to servers of other programs alone.
     Client(Arc<ClientConfig>, ServerName<'static>),
     Server(Arc<ServerConfig>),
 }
@@ -96,7 +98,7 @@ impl TlsEnd {
             .with_custom_certificate_verifier(verifier)
             .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(identity)?)));
         config.alpn_protocols = vec![purpose.to_vec()];
-        TlsEnd::connecting(config, "flashmob")
+        TlsEnd::connecting(config, "flashmob", false)
     }
 
     /// The end that connects to `host`, whose certificate one of these authorities has signed. It shows its own certificate if it has one.
@@ -123,13 +125,47 @@ impl TlsEnd {
             }
             None => config.with_no_client_auth(),
         };
-        TlsEnd::connecting(config, host)
+        TlsEnd::connecting(config, host, false)
     }
 
-    /// Nothing is resumed, and nothing is said that others could read.
-    fn connecting(mut config: ClientConfig, host: &str) -> Result<TlsEnd, Error> {
+    /// The end that connects to a server of another program at `host`: dates of certificates count, chains and keys have
+    /// any form, and the name is sent. Also 1.2, which older ones speak alone. What is shown is in PEM.
+    ///
+    /// # Errors
+    /// A key or a certificate cannot be used, or `host` is no name or address.
+    pub fn client_of_others(
+        authorities: &[Vec<u8>],
+        shown: Option<(&[u8], &[u8])>,
+        host: &str,
+    ) -> Result<TlsEnd, Error> {
+        let mut provider = provider();
+        provider.cipher_suites.extend([
+            TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+            TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+            TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+            TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        ]);
+        provider.kx_groups.push(kx_group::SECP256R1);
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_root_certificates(roots(authorities)?);
+        let config = match shown {
+            Some((chain, key)) => {
+                let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+                let chain = chain.map_err(|e| Error::General(format!("the certificate: {e}")))?;
+                let key = PrivateKeyDer::from_pem_slice(key);
+                let key = key.map_err(|e| Error::General(format!("the private key: {e}")))?;
+                config.with_client_auth_cert(chain, key)?
+            }
+            None => config.with_no_client_auth(),
+        };
+        TlsEnd::connecting(config, host, true)
+    }
+
+    /// Nothing is resumed, and nothing is said that others could read but the name, if it is to be.
+    fn connecting(mut config: ClientConfig, host: &str, is_named: bool) -> Result<TlsEnd, Error> {
         config.resumption = Resumption::disabled();
-        config.enable_sni = false;
+        config.enable_sni = is_named;
         config.enable_early_data = false;
         let name = ServerName::try_from(host.to_string()).map_err(|e| Error::General(e.to_string()))?;
         Ok(TlsEnd(Role::Client(Arc::new(config), name)))

@@ -116,6 +116,17 @@ impl WaitingTls {
         self.until = until;
         if until.is_none() { self.tcp.set_read_timeout(self.timeout) } else { Ok(()) }
     }
+
+    /// Whether bytes have come that nobody has read.
+    pub fn holds_bytes(&mut self) -> bool {
+        self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+    }
+
+    /// The socket below, for its options and its state, not for its bytes.
+    #[must_use]
+    pub fn socket(&self) -> &TcpStream {
+        &self.tcp
+    }
 }
 
 /// Tells the other end that nothing was cut off. It may be gone.

@@ -1,0 +1,113 @@
+//! The section of etcd: where the maps are, if not in files.
+
+use std::path::{Path, PathBuf};
+
+use super::address::{parse_node_address_at, tidy};
+use super::limits::{ETCD_ENDPOINTS_MAX, ETCD_LEASE, ETCD_PORT, ETCD_VOLUMES_MAX, NAME_BYTES_MAX};
+use super::report::quoted;
+use super::section::Section;
+use super::types::{Config, EtcdConfig, EtcdTls, LayoutKind, NodeSource};
+
+/// What keys begin with, if nothing else is configured.
+const PREFIX: &str = "/flashmob/";
+
+impl EtcdConfig {
+    /// With every default. An endpoint without a port has that of etcd.
+    ///
+    /// # Errors
+    /// An endpoint is none; the text says which and why.
+    pub fn at<'a>(endpoints: impl IntoIterator<Item = &'a str>) -> Result<EtcdConfig, String> {
+        let endpoints: Vec<String> = endpoints.into_iter().map(endpoint).collect::<Result<_, _>>()?;
+        if endpoints.is_empty() || endpoints.len() > ETCD_ENDPOINTS_MAX {
+            return Err(format!(
+                "write 1 to {ETCD_ENDPOINTS_MAX} members of etcd, such as etcd://10.0.0.2:2379,10.0.0.3:2379"
+            ));
+        }
+        Ok(EtcdConfig { endpoints, tls: None, prefix: PREFIX.to_string(), lease: ETCD_LEASE.default.0 })
+    }
+}
+
+impl Config {
+    /// Why the volumes cannot have their maps in etcd, if they cannot.
+    #[must_use]
+    pub fn unfit_for_etcd(&self) -> Option<String> {
+        let volume = |volume: &super::VolumeConfig| {
+            if !matches!(volume.layout, LayoutKind::Mapped { .. }) {
+                return Some(format!(
+                    "volume '{}' has no copies, and so no map: another gateway could not take it over. Serve it with a gateway of its own",
+                    volume.name
+                ));
+            }
+            let is_local = |source: &NodeSource| matches!(source, NodeSource::Local { .. });
+            let local = volume.nodes.iter().find(|node| is_local(&node.source))?;
+            Some(format!(
+                "volume '{}' has a node inside the gateway, {}, which another gateway could not reach: run `flashmob node`",
+                volume.name,
+                local.source.name()
+            ))
+        };
+        if self.etcd.is_some() && self.volumes.len() > ETCD_VOLUMES_MAX {
+            return Some(format!(
+                "a gateway takes charge of at most {ETCD_VOLUMES_MAX} volumes at once: use another one for the rest"
+            ));
+        }
+        self.etcd.as_ref().and_then(|_| self.volumes.iter().find_map(volume))
+    }
+}
+
+fn endpoint(text: &str) -> Result<String, String> {
+    parse_node_address_at(text, ETCD_PORT).map_err(|why| format!("{} is not a member of etcd: {why}", quoted(text)))
+}
+
+/// Reads the section.
+pub(super) fn read_etcd(section: &Section<'_>, base_dir: &Path) -> Option<EtcdConfig> {
+    let texts = section.texts("endpoints", "[\"10.0.0.2:2379\", \"10.0.0.3:2379\"]").unwrap_or_default();
+    let found = EtcdConfig::at(texts.iter().map(|(text, _)| *text));
+    let (tls, lease) = (read_tls(section, base_dir), section.get("lease", &ETCD_LEASE).0);
+    if lease.subsec_nanos() > 0 {
+        section.wrong(
+            "lease",
+            "`lease` must be a number of whole seconds",
+            "write such as \"10s\": etcd counts seconds",
+        );
+    }
+    let mut prefix =
+        section.printable("prefix", NAME_BYTES_MAX).map_or_else(|| PREFIX.to_string(), |(text, _)| text.to_string());
+    if !prefix.ends_with('/') {
+        prefix.push('/');
+    }
+    match found {
+        Ok(etcd) => Some(EtcdConfig { tls, lease, prefix, ..etcd }),
+        Err(why) => {
+            section.wrong("endpoints", "`endpoints` are not the members of an etcd cluster", why);
+            None
+        }
+    }
+}
+
+fn read_tls(section: &Section<'_>, base_dir: &Path) -> Option<EtcdTls> {
+    let path = |key: &'static str| -> Option<PathBuf> {
+        let (text, _) = section.text(key)?;
+        if text.is_empty() || text.contains('\0') || text.starts_with('~') {
+            section.wrong(
+                key,
+                format!("`{key}` is {}, which is not the path of a file", quoted(text)),
+                "write the path of a PEM file",
+            );
+        }
+        Some(tidy(&base_dir.join(text)))
+    };
+    let (ca, cert, key) = (path("ca"), path("cert"), path("key"));
+    if cert.is_some() != key.is_some() {
+        let (has, lacks) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
+        section.wrong(has, format!("`{has}` needs `{lacks}`"), format!("add {lacks} = \"...\", or remove `{has}`"));
+    }
+    if ca.is_none() && cert.is_some() {
+        section.wrong(
+            "cert",
+            "`cert` needs `ca`",
+            "add ca = \"...\", the certificate of the authority that has signed etcd's",
+        );
+    }
+    Some(EtcdTls { ca: ca?, cert, key })
+}
