@@ -21,7 +21,6 @@ impl Gateway {
     /// which a node's store makes progress. A change that was sent holds back overlapping ones until it is
     /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
-        // What waits for the gateway's lease alone waits as long as it takes.
         let timeouts: Vec<Duration> = self.volumes.iter().map(|volume| volume.spec.timeout).collect();
         let timeout_of = |r: &InHand| timeouts[r.volume as usize];
         let running_since = self.running_since;
@@ -32,12 +31,13 @@ impl Gateway {
         }
         let mut stuck = self.stuck_requests(now);
         self.add_stuck_on_copies(now, &mut stuck);
+        // What waits for the gateway's lease alone waits as long as it takes.
+        let waiting = self.waiting_for_lease();
         let is_over = |key: &RequestKey| {
             let age = self.requests.get(*key).map(|r| (age_of(r), timeout_of(r)));
             stuck.contains(key) || age.is_some_and(|(age, timeout)| age >= timeout * LATENESS_MAX)
         };
-        let late: Vec<RequestKey> =
-            late.into_iter().filter(is_over).filter(|key| !self.waits_for_lease(*key)).collect();
+        let late: Vec<RequestKey> = late.into_iter().filter(is_over).filter(|key| !waiting.contains(key)).collect();
         let mut per_volume = vec![0usize; self.volumes.len()];
         for key in late {
             if let Some(request) = self.requests.get(key) {

@@ -180,11 +180,12 @@ impl Gateway {
         self.metrics.samples.in_flight()
     }
 
-    /// Whether the gateway needs exact times for samples or clocks: those at which bytes arrive or leave. Otherwise the time at which the
+    /// Whether the gateway needs exact times for samples, clocks or a lease: those at which bytes arrive or leave. Otherwise the time at which the
     /// turn began will do.
     #[must_use]
     pub fn wants_exact_time(&self) -> bool {
-        self.metrics.samples.is_active() || self.links.greeting > 0
+        let mut copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
+        self.metrics.samples.is_active() || self.links.greeting > 0 || copies.any(super::copies::Copies::is_leased)
     }
 
     /// The offset of the clock of a node (counted over all volumes) from that of this gateway's device.

@@ -154,6 +154,10 @@ impl Maps {
 
     /// Tells the state machine what is durable.
     pub fn take_done(&mut self, gateway: &mut Gateway, now: Time) {
+        // What failed because another gateway is in charge fails for no client: the loop ends, and clients ask the other one.
+        if self.tenure().is_some_and(|tenure| tenure.deposed().is_some()) {
+            return;
+        }
         for (volume, writer) in self.writers.iter_mut().enumerate() {
             while let Some(MapDone { number, result }) = writer.as_mut().and_then(MapWriter::take_done) {
                 if let Err(failure) = &result {

@@ -339,10 +339,10 @@ impl Gateway {
         }
     }
 
-    /// Whether the answer of a request waits until the gateway's lease is renewed.
-    pub(in crate::gateway) fn waits_for_lease(&self, key: RequestKey) -> bool {
-        let mut copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
-        copies.any(|copies| copies.waits_for_lease(key))
+    /// The requests whose answers wait until the gateway's lease is renewed.
+    pub(in crate::gateway) fn waiting_for_lease(&self) -> HashSet<RequestKey> {
+        let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
+        copies.flat_map(Copies::waiting_for_lease).collect()
     }
 
     /// Fails a client's request, whatever its pieces do.

@@ -95,9 +95,14 @@ impl Copies {
         self.deposed.is_some() && self.lease.until.is_some()
     }
 
-    /// Whether the answer of a request waits for the lease.
-    pub(super) fn waits_for_lease(&self, key: RequestKey) -> bool {
-        self.lease.waiting.contains(&key)
+    /// Requests whose answers wait for the lease.
+    pub(super) fn waiting_for_lease(&self) -> impl Iterator<Item = RequestKey> + '_ {
+        self.lease.waiting.iter().copied()
+    }
+
+    /// Whether answers depend on a lease, and so on the time.
+    pub(in crate::gateway) fn is_leased(&self) -> bool {
+        self.lease.until.is_some()
     }
 
     fn renew_lease(&mut self, cx: &mut Cx<'_>, until: Time) {

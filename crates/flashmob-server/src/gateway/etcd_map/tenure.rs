@@ -27,7 +27,7 @@ use crate::net::clock::boottime_ns;
 use crate::store::extent_id::unique_id;
 
 /// How long one request may take. Asking another member, or again, helps more than waiting: a follower holds requests for 7 s after its leader is gone.
-const DEADLINE: Duration = Duration::from_secs(3);
+const DEADLINE: Duration = Duration::from_secs(if cfg!(test) { 20 } else { 3 });
 /// How often a standby looks whether the gateway in charge is gone.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The pause after a request that had no answer.
@@ -128,6 +128,7 @@ impl Tenure {
         while !terms.stop.load(Ordering::SeqCst) {
             match shared.bid(true) {
                 Ok(Bid::Won) => {
+                    shared.note_answer();
                     log::info!("{}: this gateway is in charge, with a lease of {:?}", shared.name, shared.lasts);
                     return Ok(Some(tenure));
                 }
@@ -194,9 +195,8 @@ impl Tenure {
     /// Whether etcd says that this gateway is the last that took charge. If it does not answer, that is not known.
     pub fn is_unfollowed(&self) -> bool {
         let shared = &*self.0;
-        let terms = Txn { success: shared.volumes.iter().map(|keys| range(keys.term())).collect(), ..Txn::default() };
         let is_ours = |found: &Ranged| found.kvs.iter().any(|kv| kv.value == self.term().as_bytes());
-        shared.etcd.txn(&terms, DEADLINE).is_ok_and(|done| done.responses.iter().all(is_ours))
+        shared.look(Keys::term).is_ok_and(|found| found.iter().all(is_ours))
     }
 
     /// Why etcd cannot be used at present.
@@ -341,7 +341,8 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.end();
-        if self.tenure.deposed().is_none() {
+        // Where etcd does not answer, the lease ends by itself.
+        if self.tenure.deposed().is_none() && self.tenure.trouble().is_none() {
             self.tenure.0.resign();
         }
     }
@@ -380,15 +381,17 @@ impl Shared {
 
     /// Takes charge with a new lease; not the first time only if nobody did meanwhile.
     fn bid(&self, is_first: bool) -> Result<Bid, EtcdError> {
-        let look = Txn { success: self.leader_keys(), ..Txn::default() };
-        let found = self.etcd.txn(&look, DEADLINE)?;
-        let others = found.responses.iter().flat_map(|found| &found.kvs).find(|found| found.value != self.value());
+        let found = self.look(Keys::leader)?;
+        let others = found.iter().flat_map(|found| &found.kvs).find(|found| found.value != self.value());
         if let Some(other) = others.filter(|_| is_first) {
             return Ok(Bid::Held(described(&other.value)));
         }
         // What an attempt of which no answer came has left.
-        for found in found.responses.iter().flat_map(|found| &found.kvs).filter(|found| found.value == self.value()) {
+        for found in found.iter().flat_map(|found| &found.kvs).filter(|found| found.value == self.value()) {
             self.etcd.revoke(found.lease, DEADLINE)?;
+        }
+        if self.is_over() {
+            return Err(EtcdError::NotSent { tried: "the gateway ends".to_string() });
         }
         let asked_ns = boottime_ns();
         let lease = self.etcd.grant(self.lasts.as_secs() as i64, DEADLINE)?;
@@ -447,6 +450,7 @@ impl Shared {
                     }
                     false => {
                         is_gone = true;
+                        self.lapse();
                         Bid::Held(String::new())
                     }
                 }),
@@ -457,6 +461,7 @@ impl Shared {
                             self.name
                         );
                     }
+                    self.lapse();
                     self.bid(false)
                 }
                 Err(error) => Err(error),
@@ -480,20 +485,25 @@ impl Shared {
     /// Whether the leader keys are there with this lease. A member that was the leader and does not know that it no longer is may have renewed a lease that is
     /// over; this it cannot answer.
     fn confirm(&self, lease: i64) -> Result<bool, EtcdError> {
-        let look = Txn { success: self.leader_keys(), ..Txn::default() };
-        let done = self.etcd.txn(&look, DEADLINE)?;
         let is_there = |found: &Ranged| found.kvs.iter().any(|kv| kv.value == self.value() && kv.lease == lease);
-        Ok(done.responses.len() == self.volumes.len() && done.responses.iter().all(is_there))
+        Ok(self.look(Keys::leader)?.iter().all(is_there))
     }
 
-    fn leader_keys(&self) -> Vec<TxnOp> {
-        self.volumes.iter().map(|keys| range(keys.leader())).collect()
+    /// Reads a key of each volume. Not in a transaction, which a full etcd refuses even if it only reads.
+    fn look(&self, key: fn(&Keys) -> Vec<u8>) -> Result<Vec<Ranged>, EtcdError> {
+        self.volumes.iter().map(|keys| self.etcd.range(&key(keys), None, 1, DEADLINE)).collect()
     }
 
     fn extend(&self, asked_ns: u64, ttl_s: i64) {
         let lasts = Duration::from_secs(ttl_s.max(0) as u64);
         let until = lasts_until(Time(asked_ns), Time(boottime_ns()), lasts);
         self.until_ns.store(until.0, Ordering::Release);
+        self.wake();
+    }
+
+    /// The lease is known to be gone.
+    fn lapse(&self) {
+        self.until_ns.store(0, Ordering::Release);
         self.wake();
     }
 

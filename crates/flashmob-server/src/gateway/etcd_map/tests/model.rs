@@ -140,7 +140,7 @@ impl Model {
         self.state().keys.remove(key).unwrap();
     }
 
-    /// How many transactions were executed.
+    /// How many transactions and reads were executed.
     pub fn txns(&self) -> usize {
         self.state().txns
     }
@@ -159,8 +159,13 @@ impl State {
         let id = int(&body["ID"]);
         let header = self.header();
         let answer = match path {
-            "/v3/kv/range" => Ok(self.range(body)),
+            "/v3/kv/range" => {
+                self.txns += 1;
+                Ok(self.range(body))
+            }
             "/v3/kv/txn" if bytes > REQUEST_BYTES_MAX => Err(TOO_LARGE),
+            // Of etcd 3.4 even those that only read.
+            "/v3/kv/txn" if self.room == Some(0) => Err(NO_SPACE),
             "/v3/kv/txn" => {
                 let writes = list(&body["success"]).any(|op| op.get("request_range").is_none());
                 let fate = if writes { self.fates.pop_front() } else { None };

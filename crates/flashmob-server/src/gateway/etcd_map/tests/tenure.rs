@@ -95,10 +95,8 @@ fn a_lease_that_nobody_else_took_is_taken_again() {
     cluster.model.end_leases();
     append(&mut map, &mut image, 1).unwrap();
     assert_eq!((cluster.leader(), tenure.until_ns()), (None, until_ns));
-    let (waker, woken) = std::sync::mpsc::channel();
-    let keeper = tenure.keep(move || waker.send(()).unwrap_or_default()).unwrap();
-    woken.recv_timeout(LONG).unwrap();
-    assert!(cluster.is_led_by("first") && tenure.until_ns() > until_ns);
+    let keeper = tenure.keep(|| {}).unwrap();
+    wait_until("it has the lease again", || cluster.is_led_by("first") && tenure.until_ns() > until_ns);
     append(&mut map, &mut image, 1).unwrap();
     // It is renewed, too.
     let (until_ns, leader) = (tenure.until_ns(), cluster.leader());
@@ -229,4 +227,15 @@ fn a_start_that_waits_for_etcd_can_be_stopped() {
     let opening = thread::spawn(move || EtcdMap::open(tenure, keys).is_err());
     cluster.stop.store(true, Ordering::SeqCst);
     assert!(opening.join().unwrap(), "it ends");
+}
+
+#[test]
+fn a_lease_is_renewed_though_there_is_no_room() {
+    let cluster = Cluster::new();
+    let tenure = cluster.follow("first");
+    cluster.model.set_room(Some(0));
+    let keeper = tenure.keep(|| ()).unwrap();
+    let until_ns = tenure.until_ns();
+    wait_until("a renewal", || tenure.until_ns() > until_ns);
+    assert_eq!(keeper.tenure().trouble(), None);
 }
