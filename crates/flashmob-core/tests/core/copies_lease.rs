@@ -2,37 +2,15 @@
 
 use std::time::Duration;
 
-use crate::testing::{BLOCK, GatewayBed, bytes_of, gateway_config, volume, welcome};
-use flashmob_core::copies::{MapImage, Member};
-use flashmob_core::gateway::{Action, CopiesSpec, LinkId, VolumeSpec, lasts_until};
-use flashmob_core::layout::LayoutKind;
+use crate::testing::{BLOCK, CHUNK_BYTES, GatewayBed, bytes_of, linked_pair, pair_map};
+use flashmob_core::gateway::{Action, CopiesSpec, LinkId, lasts_until};
 use flashmob_core::op::Op;
 use flashmob_core::units::Time;
-use flashmob_core::wire::hello::{Refuse, RefuseReason, Welcome};
-
-const CHUNK_BYTES: u64 = 1 << 20;
+use flashmob_core::wire::hello::{Refuse, RefuseReason};
 
 /// A gateway with a lease until then; `None` without. Each of its two nodes has a copy of all.
 fn started(lease_until: Option<Time>) -> GatewayBed {
-    let member = |n: u8| Member {
-        extent_id: [n; 16],
-        boot_id: Some([n; 16]),
-        seen: None,
-        size_bytes: 2 * CHUNK_BYTES,
-        domain: format!("node{n}"),
-    };
-    let map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
-    let spec = VolumeSpec {
-        layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
-        links: 1,
-        copies: Some(Box::new(CopiesSpec { lease_until, ..CopiesSpec::new(map) })),
-        ..volume(&[2 * CHUNK_BYTES; 2])
-    };
-    let mut bed = GatewayBed::new(gateway_config(spec));
-    for link in 0..2 {
-        let id = [link as u8 + 1; 16];
-        bed.link(link, &Welcome { extent_id: id, boot_id: id, ..welcome(2 * CHUNK_BYTES) });
-    }
+    let mut bed = linked_pair(CopiesSpec { lease_until, ..CopiesSpec::new(pair_map()) });
     settle(&mut bed);
     bed
 }

@@ -2,42 +2,25 @@
 
 use std::time::Duration;
 
-use crate::testing::{BLOCK, FlashBed, GatewayBed, gateway_config, volume, welcome};
-use flashmob_core::copies::{MapImage, Marks, Member, Record};
+use crate::testing::{
+    BLOCK, CHUNK_BYTES, FlashBed, GatewayBed, gateway_config, linked_pair, pair_map, volume, welcome,
+};
+use flashmob_core::copies::{MapImage, Marks, Record};
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::hello::Welcome;
 
-const CHUNK_BYTES: u64 = 1 << 20;
-
 /// The map of a volume of two chunks with a copy on each of two nodes, after these records.
 fn map(records: &[Record]) -> MapImage {
-    let member = |n: u8| Member {
-        extent_id: [n; 16],
-        boot_id: Some([n; 16]),
-        seen: None,
-        size_bytes: 2 * CHUNK_BYTES,
-        domain: format!("node{n}"),
-    };
-    let mut map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+    let mut map = pair_map();
     records.iter().for_each(|record| map.apply(record).unwrap());
     map
 }
 
 /// A gateway that starts with a map.
 fn started(map: MapImage) -> GatewayBed {
-    let spec = VolumeSpec {
-        layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
-        links: 1,
-        copies: Some(Box::new(CopiesSpec::new(map))),
-        ..volume(&[2 * CHUNK_BYTES; 2])
-    };
-    let mut bed = GatewayBed::new(gateway_config(spec));
-    for link in 0..2 {
-        let id = [link as u8 + 1; 16];
-        bed.link(link, &Welcome { extent_id: id, boot_id: id, ..welcome(2 * CHUNK_BYTES) });
-    }
+    let mut bed = linked_pair(CopiesSpec::new(map));
     settle(&mut bed);
     bed
 }

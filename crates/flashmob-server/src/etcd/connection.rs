@@ -14,10 +14,8 @@ use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBu
 
 use super::refusal::Refusal;
 use super::socket::{Idle, Socket};
+use crate::net::fetch::agent_config;
 use crate::net::tls::{TlsEnd, WaitingTls, is_refusal, library_reason};
-
-/// The largest head of an answer.
-const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// A request.
 #[derive(Debug)]
@@ -147,13 +145,7 @@ fn explained(error: ureq::Error, is_proven: bool) -> Refusal {
 
 fn exchange(line: Line, request: &Request<'_>, authority: &str) -> Result<(u16, Vec<u8>), ureq::Error> {
     // The transport keeps the deadline.
-    let config = Agent::config_builder()
-        .max_response_header_size(HEAD_BYTES_MAX)
-        .max_redirects(0)
-        .http_status_as_error(false)
-        .proxy(None)
-        .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")))
-        .build();
+    let config = agent_config().build();
     let agent = Agent::with_parts(config, line, Anywhere);
     // The host of the URI is a placeholder: the connection is already established.
     let mut head = ureq::http::Request::builder()

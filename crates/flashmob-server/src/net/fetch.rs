@@ -12,9 +12,10 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use ureq::config::Config;
+use ureq::config::{Config, ConfigBuilder};
 use ureq::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use ureq::http::{Request, Response, Uri};
+use ureq::typestate::AgentScope;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, Timeout};
@@ -251,18 +252,20 @@ struct Asked<'a> {
     timeout: Duration,
 }
 
+/// One exchange with a server that is known: no redirects, no proxy, and a short head.
+pub(crate) fn agent_config() -> ConfigBuilder<AgentScope> {
+    Agent::config_builder()
+        .max_response_header_size(HEAD_BYTES_MAX)
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .proxy(None)
+        .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")))
+}
+
 impl Asked<'_> {
     /// Asks over the connection that is secret already, or a new one.
     fn ask(&self, addr: SocketAddr, secret: Option<Once>, until: Instant) -> Result<Response<Body>, ureq::Error> {
-        let config = Agent::config_builder()
-            .timeout_connect(Some(left(until)))
-            .timeout_global(Some(left(until)))
-            .max_response_header_size(HEAD_BYTES_MAX)
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")))
-            .build();
+        let config = agent_config().timeout_connect(Some(left(until))).timeout_global(Some(left(until))).build();
         let agent = match secret {
             None => Agent::with_parts(config, DefaultConnector::default(), Known(addr)),
             Some(secret) => Agent::with_parts(config, secret, Known(addr)),

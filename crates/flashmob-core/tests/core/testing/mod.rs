@@ -13,6 +13,7 @@ mod frames;
 mod gateway;
 mod host;
 mod node;
+mod pair;
 mod spec;
 
 pub use copies::CopiesBed;
@@ -21,4 +22,5 @@ pub use frames::{Frame, answer, answer_some, answer_with, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};
 pub use node::{NodeBed, node_with_link};
+pub use pair::{CHUNK_BYTES, linked_pair, pair_map};
 pub use spec::{NOW, gateway_config, hello, node_config, volume, welcome};
