@@ -12,6 +12,7 @@ use flashmob_core::gateway::{Action, CopiesSpec, LinkId, LinkPhase, ReplaceError
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::{MirrorDone, MirrorOp, NodeConfig, check_charge};
 use flashmob_core::op::Op;
+use flashmob_core::wire::condition::{Alive, put_alive};
 use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::generation::{GENERATION_MAX, first_of, generation_of};
 use flashmob_core::wire::hello::{Charge, Hello, Welcome};
@@ -92,7 +93,12 @@ impl Bed {
     /// A node stores what it is given, or fails to. Returns how many frames that were.
     fn store(&mut self, node: usize, is_kept: bool) -> usize {
         let wanted = self.wanted(node);
-        for (put, bytes) in &wanted {
+        self.answer(node, &wanted, is_kept);
+        wanted.len()
+    }
+
+    fn answer(&mut self, node: usize, wanted: &[(PutMirror, Vec<u8>)], is_kept: bool) {
+        for (put, bytes) in wanted {
             let file = if put.is_new { &mut self.new[node] } else { &mut self.mirrors[node] };
             file.truncate(put.offset_bytes as usize);
             assert_eq!(file.len() as u64, put.offset_bytes, "no gap");
@@ -104,7 +110,6 @@ impl Bed {
             self.gateway.gateway.link_rx(LinkId(node)).extend(&answer);
             self.gateway.gateway.process_link(self.gateway.now, LinkId(node));
         }
-        wanted.len()
     }
 
     fn store_all(&mut self) {
@@ -186,6 +191,46 @@ fn a_node_that_leaves_or_cannot_store_is_not_waited_for() {
         bed.commit();
         assert_eq!(bed.decisions().0, bed.decisions().1, "{is_kept:?}");
     }
+}
+
+/// One node has the mirror that a decision waits for, or cannot keep it; another does not answer, for longer than it may.
+fn with_a_silent_node(is_kept: bool) -> (Bed, Vec<(PutMirror, Vec<u8>)>) {
+    let mut bed = Bed::new();
+    (0..3).for_each(|node| bed.link(node, true));
+    bed.store_all();
+    bed.replace(2).unwrap();
+    bed.commit();
+    assert!(bed.store(0, is_kept) > 0);
+    let unanswered = bed.wanted(1);
+    assert!(!unanswered.is_empty());
+    for _ in 0..10 {
+        bed.gateway.pass(CopiesSpec::new(map()).evict_after / 8);
+        bed.commit();
+        // The others show that they are there.
+        for node in [0, 2] {
+            bed.gateway.gateway.link_rx(LinkId(node)).extend(&bytes_of(|out| put_alive(out, Alive::Here)));
+            bed.gateway.gateway.process_link(bed.gateway.now, LinkId(node));
+        }
+    }
+    (bed, unanswered)
+}
+
+#[test]
+fn a_mirror_that_is_late_is_given_up_until_it_is_answered() {
+    let (mut bed, unanswered) = with_a_silent_node(true);
+    assert_eq!(bed.decisions().0, bed.decisions().1, "another node has it");
+    bed.answer(1, &unanswered, true);
+    bed.commit();
+    assert!(bed.wanted(1).iter().any(|(put, _)| put.is_new), "it gets another at once");
+}
+
+#[test]
+fn the_last_mirror_that_is_kept_is_not_given_up() {
+    let (mut bed, unanswered) = with_a_silent_node(false);
+    assert!(bed.decisions().0 < bed.decisions().1, "nobody would have it but the gateway");
+    bed.answer(1, &unanswered, true);
+    bed.commit();
+    assert_eq!(bed.decisions().0, bed.decisions().1);
 }
 
 #[test]

@@ -112,6 +112,10 @@ impl Mirror {
         matches!(self.phase, Phase::Lacking(_) | Phase::InStep)
     }
 
+    fn is_kept(&self) -> bool {
+        self.is_known && !matches!(self.phase, Phase::Failed(_))
+    }
+
     fn wants_compaction(&self, is_signed: bool) -> bool {
         let least = if is_signed { COMPACTION_SIGNED_BYTES_MIN } else { COMPACTION_BYTES_MIN };
         let most = (self.whole_bytes * COMPACTION_FACTOR).clamp(least, MIRROR_BYTES_MAX / 2);
@@ -288,10 +292,9 @@ impl Mirrors {
     /// members do not count, `is_linked` which are there. If none is there that keeps a mirror, but others are, decisions do without; if nobody
     /// is there, they wait.
     pub fn reached(&self, is_out: impl Fn(u16) -> bool, is_linked: impl Fn(u16) -> bool) -> u64 {
-        let keeps = |mirror: &Mirror| mirror.is_known && !matches!(mirror.phase, Phase::Failed(_));
         let all = || (0..).zip(&self.members);
-        let keep = || all().filter(|(member, mirror)| keeps(mirror) && !is_out(*member));
-        let are_others = || all().any(|(member, mirror)| !keeps(mirror) && is_linked(member));
+        let keep = || all().filter(|(member, mirror)| mirror.is_kept() && !is_out(*member));
+        let are_others = || all().any(|(member, mirror)| !mirror.is_kept() && is_linked(member));
         let is_any = keep().any(|(member, _)| is_linked(member)) || keep().next().is_some() && !are_others();
         if !is_any || planted::is(Bug::MirrorNotAwaited) {
             return u64::MAX;
@@ -303,6 +306,11 @@ impl Mirrors {
     /// How many nodes have a mirror that lacks nothing but the last changes.
     pub fn in_step(&self) -> usize {
         self.members.iter().filter(|mirror| matches!(mirror.phase, Phase::InStep)).count()
+    }
+
+    /// Whether a member's node keeps one, as far as is known, and has not failed to.
+    pub fn is_kept_by(&self, member: u16) -> bool {
+        self.members.get(usize::from(member)).is_some_and(Mirror::is_kept)
     }
 
     /// Members in step that have not answered a frame, and since when.
@@ -386,8 +394,10 @@ impl Mirrors {
                 (mirror.version, mirror.at) = (put.state.version, at);
                 (mirror.end_bytes, mirror.len_bytes) = (put.offset_bytes + bytes as u64, put.state.len_bytes);
             }
-            // What was sent before it fell out of step, or was given up.
-            Phase::Lacking(_) | Phase::InStep | Phase::Absent | Phase::Failed(_) => {}
+            // It was given up while it was late, and can be written after all.
+            phase @ Phase::Failed(_) => *phase = Phase::Lacking(None),
+            // What was sent before it fell out of step.
+            Phase::Lacking(_) | Phase::InStep | Phase::Absent => {}
         }
         if matches!(mirror.phase, Phase::InStep) {
             self.confirmed = self.confirmed.max(mirror.version);
@@ -437,8 +447,8 @@ impl Copies {
         }
     }
 
-    /// Members that leave a mirror unanswered for which a decision waits, while others are there: it is not waited for any more. Whether they
-    /// are put out is judged by what clients want of them.
+    /// Members that leave a mirror unanswered for which a decision waits, while others keep one: it is not waited for any more, until it is
+    /// answered. Whether they are put out is judged by what clients want of them.
     pub(super) fn give_up_mirrors(&mut self, cx: &mut Cx<'_>, late: &[u16]) {
         for &member in late {
             if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)) {

@@ -249,8 +249,10 @@ impl Copies {
             })
             .map(|(member, _)| member)
             .collect();
-        // Those whose welcome is not on record yet count as well: that may be what waits.
-        let others = (0..self.members.len() as u16).filter(|&member| !late.contains(&member) && cx.is_linked(member));
+        // Those whose welcome is not on record yet count as well: that may be what waits. Those without a mirror do not: with the last one
+        // that is kept, the gateway's disk would take with it what was decided.
+        let others = (0..self.members.len() as u16)
+            .filter(|&member| !late.contains(&member) && cx.is_linked(member) && self.mirrors.is_kept_by(member));
         if late.is_empty() || !self.is_any_heard(cx, others.collect(), probes) { Vec::new() } else { late }
     }
 
