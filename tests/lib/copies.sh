@@ -81,12 +81,12 @@ seeded() {
 }
 
 # start_qemu: qemu-storage-daemon as a client of the volume that waits while the gateway is away, and sends again what was not answered. It
-# shows the volume as an NBD export, QEMU_URI.
+# shows the volume as an NBD export, QEMU_URI. CLIENT_OF: where the volume is, if not at the gateway's socket.
 start_qemu() {
     need qemu-storage-daemon
     QEMU_URI="nbd+unix:///pool?socket=$DIR/qemu.sock"
     start qemu qemu-storage-daemon \
-        --blockdev "node-name=pool,driver=nbd,server.type=unix,server.path=$DIR/gateway.sock,export=pool,reconnect-delay=300,discard=unmap" \
+        --blockdev "node-name=pool,driver=nbd,${CLIENT_OF:-server.type=unix,server.path=$DIR/gateway.sock},export=pool,reconnect-delay=300,discard=unmap" \
         --nbd-server "addr.type=unix,addr.path=$DIR/qemu.sock,max-connections=8" \
         --export type=nbd,id=nbd,node-name=pool,name=pool,writable=on
     shows_volume() { ! alive qemu || [ -S "$DIR/qemu.sock" ]; }

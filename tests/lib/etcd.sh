@@ -1,13 +1,15 @@
 # An etcd cluster of processes on this machine; sourced after lib.sh.
 # shellcheck shell=bash
 
+ETCD_HOST=127.0.0.1
+
 # need_etcd: the test is not run without etcd. ETCD names the program, if it is not where programs are.
 need_etcd() {
     ETCD=${ETCD:-$(command -v etcd || true)}
     [ -x "$ETCD" ] || { echo "    not run: etcd is not installed; Debian's package is etcd-server" >&2; exit "$NOT_RUN"; }
 }
 
-# start_etcd COUNT [OPTION...]: members etcd0...; sets ETCD_MEMBERS to HOST:PORT,HOST:PORT,...
+# start_etcd COUNT [OPTION...]: members etcd0... at $ETCD_HOST; sets ETCD_MEMBERS to HOST:PORT,HOST:PORT,...
 start_etcd() {
     local count=$1 i ports cluster=''
     shift
@@ -16,13 +18,13 @@ start_etcd() {
 import socket, sys
 kept = [socket.socket() for _ in range(int(sys.argv[1]))]
 for one in kept:
-    one.bind(("127.0.0.1", 0))
-    print(one.getsockname()[1])' $((2 * count)))
+    one.bind((sys.argv[2], 0))
+    print(one.getsockname()[1])' $((2 * count)) "$ETCD_HOST")
     declare -gA ETCD_AT ETCD_PEER
     ETCD_NAMES=() ETCD_MEMBERS=''
     for ((i = 0; i < count; i++)); do
         ETCD_NAMES+=("etcd$i")
-        ETCD_AT[etcd$i]=127.0.0.1:${ports[i]} ETCD_PEER[etcd$i]=127.0.0.1:${ports[count + i]}
+        ETCD_AT[etcd$i]=$ETCD_HOST:${ports[i]} ETCD_PEER[etcd$i]=$ETCD_HOST:${ports[count + i]}
         ETCD_MEMBERS+=${ETCD_MEMBERS:+,}${ETCD_AT[etcd$i]}
         cluster+=${cluster:+,}etcd$i=http://${ETCD_PEER[etcd$i]}
     done

@@ -1,0 +1,44 @@
+# Two gateways of one volume on machines of their own, `one` and `two`, with etcd and three nodes on this one; sourced after copies.sh, etcd.sh and machines.sh.
+# shellcheck shell=bash
+
+# run GATEWAY: starts it; it waits for its turn.
+run() { start "$1" ip netns exec "$NET-$1" "$FLASHMOB" gateway "$DIR/$1/cluster.toml" --insecure --standby; }
+# last_said GATEWAY: what it has said last of who is in charge.
+last_said() { grep -E 'this gateway is in charge|standing by|another gateway is in charge|volume pool ready' "$DIR/$1.log" | tail -n 1; }
+in_charge() { [[ $(last_said "$1") == *'volume pool ready'* ]]; }
+stands_by() { [[ $(last_said "$1") == *'standing by: gateway'* ]]; }
+swap() { local was=$ACTIVE; ACTIVE=$OTHER; OTHER=$was; }
+# taken_over: waits until the other one serves.
+taken_over() {
+    wait_for 30 'the other one to take over' in_charge "$OTHER"
+    swap
+}
+
+# two_gateways: starts them with LEASE_S; sets ACTIVE and OTHER, and NBD to where each listens.
+two_gateways() {
+    local g i
+    start_switch
+    add_machine one 1
+    add_machine two 2
+    ETCD_HOST=$HOST.100
+    start_etcd 3
+    NODE_SIZE=16MiB
+    for i in 0 1 2; do
+        NODES+=("node$i") ADDR[node$i]=$HOST.100:741$i
+        start "node$i" "$FLASHMOB" node --data "$DIR/node$i.img" --insecure --size 16MiB --listen "${ADDR[node$i]}"
+        started "node$i" 'ready'
+    done
+    # Each gateway has a folder of its own, with the same configuration.
+    for g in one two; do
+        mkdir "$DIR/$g"
+        GATEWAY_LINES=("name = \"$g\"" '[etcd]' "endpoints = [\"${ETCD_MEMBERS//,/\", \"}\"]" "lease = \"${LEASE_S}s\"")
+        write_config 'layout = "mapped"' 'copies = 2' 'evict_after = "1s"' 'timeout = "60s"'
+        sed -e 's|^listen = .*|listen = "0.0.0.0:10809"|' -e 's|^admin = .*|admin = "127.0.0.1:10810"|' "$DIR/gateway.toml" >"$DIR/$g/cluster.toml"
+    done
+    declare -gA NBD=([one]=nbd://$HOST.1:10809/pool [two]=nbd://$HOST.2:10809/pool)
+    run one
+    wait_for 20 'the first gateway to serve' in_charge one
+    run two
+    wait_for 20 'the second gateway to stand by' stands_by two
+    ACTIVE=one OTHER=two
+}
