@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that a map moves from its file into etcd, that writes to open chunks make no transactions, that a gateway that ends hands over at once, and that a full etcd is an error that names it, with nothing lost.
+# Shows that a map moves from its file into etcd, that writes to open chunks make no transactions, that a gateway that ends hands over at once, that a full etcd is an error that names it, and that a slow one is only slow, with nothing lost.
 # Tier: slow
 # Canary: with etcd there it takes half a minute.
 . "$(dirname "$0")/lib.sh"
@@ -64,6 +64,12 @@ refused 'another one without --standby is told who is in charge' 'gateway .* is 
 refused 'a volume without copies is none for etcd' 'has no copies' "$FLASHMOB" gateway "$(dirname "$TESTS")/examples/two-tablets.toml" --map "$MAP"
 refused 'etcd is not there' 'etcd at 127.0.0.1:1: ' "$FLASHMOB" gateway "$DIR/gateway.toml" --map etcd://127.0.0.1:1
 
+# doctor CHECK: what flashmob doctor says of etcd.
+doctor() { "$FLASHMOB" -q doctor --etcd "$MAP" --only "$1" --output json >"$DIR/doctor.json" 2>"$DIR/doctor.log" || [ $? -eq 3 ]; }
+found() { doctor "$1" && jq -e --arg outcome "$2" --arg text "$3" '.checks[0] | .outcome == $outcome and (.found | contains($text))' "$DIR/doctor.json"; }
+check 'doctor: there is room' found etcd-space well 'no alarm'
+check 'doctor: one member alone is told' found etcd-members wrong 'no member to spare'
+
 # Somebody fills it.
 fill() {
     local value
@@ -82,6 +88,7 @@ is_full() {
 cp "$DIR/model" "$DIR/other"
 stop node2 KILL
 wait_for 60 'the full etcd to be told' is_full
+check 'doctor: it is full' found etcd-space severe 'is full'
 run_node node2
 etcd_says kv/deleterange "{\"key\": \"AA==\", \"range_end\": \"Lw==\"}" >/dev/null
 etcd_says kv/deleterange "{\"key\": \"MA==\", \"range_end\": \"/w==\"}" >/dev/null
@@ -98,3 +105,19 @@ run three --standby
 serves three
 whole_again
 check 'and every byte after another start' is_all_there
+stop three KILL
+
+# Each of etcd's answers is 50 ms late.
+start late "$PYTHON" "$TESTS/slow_proxy.py" "$ETCD_MEMBERS" 1e9 25
+started late 'listening on'
+MAP=etcd://$(sed -n 's/listening on //p' "$DIR/late.log")
+run four --standby
+serves four
+whole_again
+check 'with an etcd that is 50 ms late all is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+check 'doctor: it is slow' found etcd-time wrong 'takes'
+stop four KILL
+run five --standby
+serves five
+whole_again
+check 'and every byte is there' is_all_there

@@ -1,7 +1,7 @@
 # An etcd cluster of processes on this machine; sourced after lib.sh.
 # shellcheck shell=bash
 
-ETCD_HOST=127.0.0.1
+ETCD_HOST=127.0.0.1 ETCD_SCHEME=http ETCD_CURL=()
 
 # need_etcd: the test is not run without etcd. ETCD names the program, if it is not where programs are.
 need_etcd() {
@@ -35,7 +35,7 @@ for one in kept:
 
 # run_etcd NAME: starts a member, new or stopped.
 run_etcd() {
-    local client=http://${ETCD_AT[$1]} peer=http://${ETCD_PEER[$1]}
+    local client=$ETCD_SCHEME://${ETCD_AT[$1]} peer=http://${ETCD_PEER[$1]}
     start "$1" env ETCD_UNSUPPORTED_ARCH="$(uname -m)" "$ETCD" --name "$1" --data-dir "$DIR/$1.data" \
         --listen-client-urls "$client" --advertise-client-urls "$client" \
         --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" \
@@ -46,7 +46,7 @@ run_etcd() {
 etcd_leader() {
     local name status
     for name in "${ETCD_NAMES[@]}"; do
-        status=$(curl -s --max-time 2 "http://${ETCD_AT[$name]}/v3/maintenance/status" -d '{}') || continue
+        status=$(curl -s "${ETCD_CURL[@]}" --max-time 2 "$ETCD_SCHEME://${ETCD_AT[$name]}/v3/maintenance/status" -d '{}') || continue
         if jq -e '.leader != null and .leader == .header.member_id' <<<"$status" >/dev/null; then
             echo "$name"
             return

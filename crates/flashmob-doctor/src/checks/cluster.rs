@@ -23,7 +23,7 @@ fn with_cluster(view: &View, check: impl FnOnce(&Cluster) -> Finding) -> Finding
 }
 
 /// `a, b, c, d and 3 more`.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names.len().saturating_sub(NAMED_MAX) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names[..NAMED_MAX].join(", ")),

@@ -8,6 +8,7 @@ mod buffers;
 mod cgroups;
 mod cluster;
 mod disk;
+mod etcd;
 mod interfaces;
 mod machine;
 mod peer;
@@ -25,8 +26,8 @@ use crate::view::View;
 /// A check's function.
 pub type Look = fn(&View) -> Finding;
 
-/// All checks in the order of reports: the path, the network's settings, the disk, the machine, Android, a cluster. Names never change their meaning.
-pub const TABLE: [(&str, Look); 36] = [
+/// All checks in the order of reports: the path, the network's settings, the disk, the machine, Android, a cluster, etcd. Names never change their meaning.
+pub const TABLE: [(&str, Look); 39] = [
     ("peer", peer::answer),
     ("mtu", interfaces::mtu),
     ("path-mtu", peer::mtu),
@@ -63,6 +64,9 @@ pub const TABLE: [(&str, Look); 36] = [
     ("cluster-batteries", cluster::batteries),
     ("cluster-heat", cluster::heat),
     ("cluster-space", cluster::space),
+    ("etcd-members", etcd::members),
+    ("etcd-space", etcd::space),
+    ("etcd-time", etcd::time),
 ];
 
 /// The finding of a check.

@@ -5,6 +5,7 @@
 
 pub mod cluster;
 mod data;
+pub mod etcd;
 mod interfaces;
 mod programs;
 mod target;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use cluster::Cluster;
 pub use data::{Data, Space};
+pub use etcd::Etcd;
 pub use interfaces::Interface;
 pub use programs::Answer;
 pub use target::{Rate, Target};
@@ -38,6 +40,8 @@ pub struct View {
     pub data: Option<Data>,
     /// A cluster, if its gateway was named.
     pub cluster: Option<Cluster>,
+    /// The etcd cluster of gateways, if it was named.
+    pub etcd: Option<Etcd>,
 }
 
 impl View {
@@ -52,6 +56,7 @@ impl View {
             path: None,
             data: None,
             cluster: None,
+            etcd: None,
         }
     }
 
@@ -67,6 +72,7 @@ impl View {
             path: None,
             data: None,
             cluster: None,
+            etcd: None,
         }
     }
 

@@ -6,12 +6,22 @@ use super::address::{parse_node_address_at, tidy};
 use super::limits::{ETCD_ENDPOINTS_MAX, ETCD_LEASE, ETCD_PORT, ETCD_VOLUMES_MAX, NAME_BYTES_MAX};
 use super::report::quoted;
 use super::section::Section;
-use super::types::{Config, EtcdConfig, EtcdTls, LayoutKind, NodeSource};
+use super::types::{Config, EtcdConfig, LayoutKind, NodeSource};
+use crate::etcd::{Etcd, Tls};
 
 /// What keys begin with, if nothing else is configured.
 const PREFIX: &str = "/flashmob/";
 
 impl EtcdConfig {
+    /// The members in `etcd://HOST:PORT,...`, with every default.
+    ///
+    /// # Errors
+    /// It is something else; the text says what to write.
+    pub fn parse(text: &str) -> Result<EtcdConfig, String> {
+        let members = text.strip_prefix("etcd://").ok_or("write etcd://HOST:PORT,HOST:PORT,...")?;
+        EtcdConfig::at(members.trim_end_matches('/').split(','))
+    }
+
     /// With every default. An endpoint without a port has that of etcd.
     ///
     /// # Errors
@@ -24,6 +34,16 @@ impl EtcdConfig {
             ));
         }
         Ok(EtcdConfig { endpoints, tls: None, prefix: PREFIX.to_string(), lease: ETCD_LEASE.default.0 })
+    }
+}
+
+impl EtcdConfig {
+    /// A client of that cluster. Nothing is connected to yet.
+    ///
+    /// # Errors
+    /// A file of `tls` cannot be used.
+    pub fn client(&self) -> anyhow::Result<Etcd> {
+        Etcd::new(&self.endpoints, self.tls.as_ref())
     }
 }
 
@@ -85,7 +105,7 @@ pub(super) fn read_etcd(section: &Section<'_>, base_dir: &Path) -> Option<EtcdCo
     }
 }
 
-fn read_tls(section: &Section<'_>, base_dir: &Path) -> Option<EtcdTls> {
+fn read_tls(section: &Section<'_>, base_dir: &Path) -> Option<Tls> {
     let path = |key: &'static str| -> Option<PathBuf> {
         let (text, _) = section.text(key)?;
         if text.is_empty() || text.contains('\0') || text.starts_with('~') {
@@ -109,5 +129,5 @@ fn read_tls(section: &Section<'_>, base_dir: &Path) -> Option<EtcdTls> {
             "add ca = \"...\", the certificate of the authority that has signed etcd's",
         );
     }
-    Some(EtcdTls { ca: ca?, cert, key })
+    Some(Tls { ca: ca?, cert, key })
 }

@@ -39,8 +39,8 @@ use toml::de::DeTable;
 pub use error::{ConfigError, ToTomlError};
 pub use report::Report;
 pub use types::{
-    Batch, Config, CopiesConfig, Engine, EtcdConfig, EtcdTls, ExtentId, LayoutKind, Listen, Mapping, NodeConfig,
-    NodeSource, Sizing, SocketConfig, VolumeConfig,
+    Batch, Config, CopiesConfig, Engine, EtcdConfig, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource,
+    Sizing, SocketConfig, VolumeConfig,
 };
 
 use gateway::{Reader, read_config};

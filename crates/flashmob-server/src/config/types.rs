@@ -1,5 +1,6 @@
 //! A configuration that has been checked: plain data, every default filled in.
 
+use crate::etcd::Tls;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,22 +45,11 @@ pub struct EtcdConfig {
     /// Its members, or some: `HOST:PORT`; at least one.
     pub endpoints: Vec<String>,
     /// The files for TLS; `None` without.
-    pub tls: Option<EtcdTls>,
+    pub tls: Option<Tls>,
     /// What its keys begin with.
     pub prefix: String,
     /// How long after its end a gateway is replaced.
     pub lease: Duration,
-}
-
-/// Files for TLS to etcd, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EtcdTls {
-    /// The certificate of its authority.
-    pub ca: PathBuf,
-    /// The certificate of this gateway, if etcd asks for one.
-    pub cert: Option<PathBuf>,
-    /// Its key.
-    pub key: Option<PathBuf>,
 }
 
 /// One volume: its name, the mapping of its addresses to nodes, and the options of links.

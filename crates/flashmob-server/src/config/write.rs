@@ -7,9 +7,9 @@ use super::error::ToTomlError;
 use super::limits::OFF;
 use super::quantity::{Period, Quantity, Size};
 use super::types::{
-    Batch, Config, Engine, EtcdConfig, EtcdTls, LayoutKind, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
-    VolumeConfig,
+    Batch, Config, Engine, EtcdConfig, LayoutKind, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
 };
+use crate::etcd::Tls;
 
 impl Config {
     /// This configuration as TOML that [`Config::parse`] reads back as exactly this one.
@@ -69,7 +69,7 @@ fn write_etcd(etcd: &EtcdConfig, lines: &mut Lines) {
     lines.header("[etcd]");
     let endpoints: Vec<String> = etcd.endpoints.iter().map(in_quotes).collect();
     lines.line("endpoints", format!("[{}]", endpoints.join(", ")));
-    if let Some(EtcdTls { ca, cert, key }) = &etcd.tls {
+    if let Some(Tls { ca, cert, key }) = &etcd.tls {
         lines.line("ca", in_quotes(ca.display()));
         lines.maybe("cert", cert.as_ref().map(|path| in_quotes(path.display())));
         lines.maybe("key", key.as_ref().map(|path| in_quotes(path.display())));

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flashmob_server::config::{
-    Batch, Config, CopiesConfig, Engine, EtcdConfig, EtcdTls, ExtentId, LayoutKind, Listen, Mapping, NodeConfig,
-    NodeSource, Sizing, SocketConfig, ToTomlError, VolumeConfig,
+    Batch, Config, CopiesConfig, Engine, EtcdConfig, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource,
+    Sizing, SocketConfig, ToTomlError, VolumeConfig,
 };
+use flashmob_server::etcd::Tls;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -132,7 +133,7 @@ fn etcd() -> impl Strategy<Value = EtcdConfig> {
     let path = || "/[a-zé ]{1,8}".prop_map(PathBuf::from);
     let tls = (path(), option::of((path(), path()))).prop_map(|(ca, own)| {
         let (cert, key) = own.unzip();
-        EtcdTls { ca, cert, key }
+        Tls { ca, cert, key }
     });
     (vec("10\\.0\\.0\\.[1-9]:[1-9][0-9]{0,3}", 1..5), option::of(tls), "/[a-z]{1,8}/", 3u64..3600).prop_map(
         |(endpoints, tls, prefix, lease_s)| EtcdConfig { endpoints, tls, prefix, lease: Duration::from_secs(lease_s) },

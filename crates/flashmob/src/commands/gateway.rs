@@ -47,7 +47,7 @@ pub struct GatewayArgs {
     take_over: bool,
     /// Keep the maps in etcd, so that another gateway can take over: the members of a cluster, or some. Overrides
     /// 'endpoints' of [etcd] in the file. All volumes need copies, and nodes of their own.
-    #[arg(long, value_name = "etcd://HOST:PORT,...", value_parser = etcd_endpoints)]
+    #[arg(long, value_name = "etcd://HOST:PORT,...", value_parser = EtcdConfig::parse)]
     map: Option<EtcdConfig>,
     /// Wait while another gateway is in charge, and take over when its lease is over. Needs etcd.
     #[arg(long)]
@@ -211,12 +211,6 @@ fn serve(
     }
     server.run()?;
     Ok(server.deposed().map(|(why, is_in_etcd)| (why.to_string(), is_in_etcd)))
-}
-
-/// The members of etcd in `etcd://HOST:PORT,...`.
-fn etcd_endpoints(text: &str) -> Result<EtcdConfig, String> {
-    let members = text.strip_prefix("etcd://").ok_or("write etcd://HOST:PORT,HOST:PORT,...")?;
-    EtcdConfig::at(members.trim_end_matches('/').split(','))
 }
 
 /// Serves the administrative port; in a cluster with keys, to who has proven what it may do.

@@ -4,6 +4,7 @@ mod android;
 mod any_bytes;
 mod cluster;
 mod disk;
+mod etcd;
 mod machine;
 mod network;
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Keys, Unwritten};
 use crate::config::{EtcdConfig, VolumeConfig};
-use crate::etcd::{Compare, Etcd, EtcdError, Ranged, Tls, Txn, TxnOp};
+use crate::etcd::{Compare, Etcd, EtcdError, Ranged, Txn, TxnOp};
 use crate::gateway::map_store::MapFailure;
 use crate::net::clock::boottime_ns;
 use crate::store::extent_id::unique_id;
@@ -350,8 +350,7 @@ impl Drop for Keeper {
 
 impl Shared {
     fn new(terms: &Terms<'_>) -> anyhow::Result<Shared> {
-        let EtcdConfig { endpoints, tls, prefix, lease } = terms.config;
-        let tls = tls.as_ref().map(|tls| Tls { ca: tls.ca.clone(), cert: tls.cert.clone(), key: tls.key.clone() });
+        let EtcdConfig { endpoints, prefix, lease, .. } = terms.config;
         let term = u128::from_be_bytes(unique_id());
         let since_unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let leader = Leader {
@@ -362,7 +361,7 @@ impl Shared {
             term: format!("{term:032x}"),
         };
         Ok(Shared {
-            etcd: Etcd::new(endpoints, tls.as_ref())?,
+            etcd: terms.config.client()?,
             name: format!("etcd at {}", endpoints.join(", ")),
             volumes: terms.volumes.iter().map(|volume| Keys::new(prefix, &volume.id)).collect(),
             leader,

@@ -14,7 +14,7 @@ pub const PORT_DEFAULT: u16 = 5201;
 const TIME_LEAST: Duration = Duration::from_micros(1);
 const TIME_MOST: Duration = Duration::from_secs(60);
 
-/// Check this device, the path to a peer, or a cluster for problems, and fix them.
+/// Check this device, the path to a peer, a cluster or its etcd for problems, and fix them.
 ///
 /// Checking needs no root and changes nothing. Problems are listed by severity, each with its effect and the command
 /// that fixes it; values that cannot be determined are reported as unknown. Exits with 0 if there is no problem, 3 if
@@ -29,6 +29,7 @@ Examples:
   flashmob doctor --data /var/lib/flashmob/data      # also the disk that holds a node's data
   flashmob doctor --peer 192.168.1.20:7070           # also the path to a node; the port may be closed
   flashmob doctor --cluster 127.0.0.1:10810          # also the nodes and copies of a gateway
+  flashmob doctor --etcd cluster.toml                # also the etcd cluster of gateways with a standby
   flashmob doctor --rate 50M --rtt 120ms             # are the buffers large enough for this path?
   sudo flashmob doctor --fix                         # apply fixes, asking before each
   sudo flashmob doctor --undo                        # restore the previous values
@@ -44,6 +45,10 @@ pub struct DoctorArgs {
     /// batteries, heat, free space. On the gateway's machine also its configuration file.
     #[arg(long, value_name = "ADDR:PORT|CONFIG", conflicts_with = "root")]
     pub cluster: Option<String>,
+    /// Also check the etcd cluster that keeps the maps of gateways: members that are away, alarms, how long an answer takes.
+    /// With --cluster CONFIG that of its [etcd] section is checked anyway.
+    #[arg(long, value_name = "etcd://HOST:PORT,...|CONFIG", conflicts_with = "root")]
+    pub etcd: Option<String>,
     /// Folder with the certificates or the token for an https:// address of --cluster, from 'flashmob client add ... --admin'.
     #[arg(long, value_name = "DIR", requires = "cluster")]
     pub credentials: Option<PathBuf>,
@@ -56,7 +61,7 @@ pub struct DoctorArgs {
     /// Round-trip time of the path, such as 40ms [default: measured to --peer, else 40ms].
     #[arg(long, value_name = "TIME", value_parser = time_in(TIME_LEAST..=TIME_MOST))]
     pub rtt: Option<Duration>,
-    /// Maximum wait for the peer.
+    /// Maximum wait for the peer, and for each member of etcd.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time_in(TIME_LEAST..=TIME_MOST))]
     pub timeout: Duration,
     /// Check a copy of another device's /proc and /sys instead of this device.
@@ -78,7 +83,7 @@ pub struct DoctorArgs {
     #[arg(short, long, requires = "fix")]
     pub yes: bool,
     /// Restore the values that --fix changed; values changed by others since then are kept and listed.
-    #[arg(long, conflicts_with_all = ["root", "peer", "cluster", "data", "rate", "rtt", "only", "all", "output"])]
+    #[arg(long, conflicts_with_all = ["root", "peer", "cluster", "etcd", "data", "rate", "rtt", "only", "all", "output"])]
     pub undo: bool,
     /// With --undo: restore values changed by others since then, too.
     #[arg(long, requires = "undo")]

@@ -1,12 +1,14 @@
 //! `flashmob doctor`: its arguments and its output.
 //!
 //! - [`cluster`]: a cluster, as its gateway reports it
+//! - [`etcd`]: the etcd cluster of its gateways
 //! - [`rate`]: the rate of a path
 //! - [`text`]: the findings as text
 //! - [`treat`]: prompting, setting, restoring
 
 mod args;
 mod cluster;
+mod etcd;
 mod rate;
 #[cfg(test)]
 mod tests;
@@ -86,6 +88,11 @@ fn view(args: &DoctorArgs) -> anyhow::Result<View> {
     view.target = Target::of(args.rtt.map(|rtt| rtt.as_secs_f64()), found_rtt_s, rate);
     view.cluster =
         args.cluster.as_deref().map(|target| cluster::at(target, args.credentials.as_deref())).transpose()?;
+    view.etcd = match (&args.etcd, &args.cluster) {
+        (Some(target), _) => Some(etcd::at(target, args.timeout)?),
+        (None, Some(target)) => etcd::beside(target, args.timeout)?,
+        (None, None) => None,
+    };
     add_data(&mut view, args)?;
     Ok(view)
 }
