@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -182,6 +182,9 @@ bench-mdadm: deps-vm build ## two copies beside mdadm's RAID 1 over NBD in a vir
 bench-etcd: deps-test build ## the first write to a chunk where the map is in etcd beside that where it is in a file, and an etcd that is 50 ms late; needs etcd; 4 minutes
 	@bench/etcd/run
 
+bench-thousand: deps-test build ## what a gateway spends on 10, 100 and 1,000 node processes while nobody asks for anything; 5 minutes
+	@bench/copies/thousand
+
 bench-keys: deps-test build ## links with keys beside links without, on loopback and over a modelled air: requests/s, processor time, bytes and packets; 4 minutes
 	@bench/keys/run
 	@bench/keys/air
@@ -194,7 +197,7 @@ bench-air: ## the share of what air and flash can do, in virtual time: sizes, 1 
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-air
 	@$(dir $(BINARY))bench-air $(if $(QUICK),--nodes 8 --air 11n) $(ARGS)
 
-bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's work, memory; table and figure, 2 minutes
+bench-growth: ## what 10 to 1,000 simulated nodes, and maps of 1 to 64 TiB, cost: the gateway's work, start, memory; tables and figure, 5 minutes (ARGS='--of maps')
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-growth
 	@$(dir $(BINARY))bench-growth $(if $(QUICK),--rounds 1) $(ARGS)
 

@@ -80,7 +80,33 @@ func read(path string) ([]porcupine.Operation, error) {
 			Return:   end,
 		})
 	}
-	return history, scanner.Err()
+	return without(history), scanner.Err()
+}
+
+// Without writes that were not answered and whose value nobody has read since: such a write can always be taken for one that never happened, and
+// each of them doubles the search.
+func without(history []porcupine.Operation) []porcupine.Operation {
+	type seen struct {
+		register int
+		value    uint64
+	}
+	read := map[seen]int64{}
+	for _, operation := range history {
+		if of := operation.Input.(input); !of.isWrite {
+			key := seen{of.register, operation.Output.(uint64)}
+			read[key] = max(read[key], operation.Return)
+		}
+	}
+	var left []porcupine.Operation
+	for _, operation := range history {
+		of := operation.Input.(input)
+		last, isRead := read[seen{of.register, of.value}]
+		if of.isWrite && operation.Return == math.MaxInt64 && (!isRead || last < operation.Call) {
+			continue
+		}
+		left = append(left, operation)
+	}
+	return left
 }
 
 func main() {

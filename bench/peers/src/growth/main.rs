@@ -1,16 +1,18 @@
 //! How cost grows with the number of nodes: simulated clusters of 10 to 1,000 nodes, each in a process of its own. Prints the table of
-//! `make bench-growth`, and writes it as JSON and as a figure.
+//! `make bench-growth`, and writes it as JSON and as a figure. The same of volumes with copies: nodes and the size of the map.
 //!
 //! All clusters are made of the same cells under the same load for each node, so that whatever is not in proportion to the nodes
 //! is the program's doing.
 
 mod drawn;
+mod map;
+mod maps;
 mod size;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use flashmob_peers::outcome;
 use flashmob_results::disk::Spread;
@@ -30,7 +32,10 @@ struct Args {
     /// Virtual seconds of all nodes together, in each round.
     #[arg(long, default_value_t = 500.0)]
     node_seconds: f64,
-    /// Folder for growth.json and growth.svg.
+    /// Which tables: of clusters, of maps.
+    #[arg(long, value_delimiter = ',', default_values_t = ["clusters".to_string(), "maps".to_string()])]
+    of: Vec<String>,
+    /// Folder for growth.json, growth.svg and maps.json.
     #[arg(long, default_value = "target/bench-growth")]
     folder: PathBuf,
     /// Internal: simulate this number of nodes, and print figures as JSON.
@@ -39,6 +44,9 @@ struct Args {
     /// Internal: under this load.
     #[arg(long, hide = true, default_value = "busy")]
     load: Load,
+    /// Internal: a volume with copies of so many TiB.
+    #[arg(long, hide = true)]
+    map_tib: Option<u32>,
 }
 
 /// What the clusters of one size came to under one load.
@@ -103,11 +111,28 @@ const HEADING: &str = "| nodes | cells | reads/s, modelled | events/s of the sim
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let outcome = match args.only {
-        Some(nodes) => size::print(nodes, args.load, args.node_seconds),
-        None => compare(&args),
+    let outcome = match (args.only, args.map_tib) {
+        (Some(nodes), Some(volume_tib)) => map::print(nodes, volume_tib),
+        (Some(nodes), None) => size::print(nodes, args.load, args.node_seconds),
+        (None, _) => tables(&args),
     };
     outcome::exit(outcome)
+}
+
+fn tables(args: &Args) -> anyhow::Result<()> {
+    let known = ["clusters", "maps"];
+    if let Some(other) = args.of.iter().find(|of| !known.contains(&of.as_str())) {
+        bail!("--of {other}: there is {}", known.join(" and "));
+    }
+    if args.of.iter().any(|of| of == "clusters") {
+        compare(args)?;
+    }
+    if args.of.iter().any(|of| of == "maps") {
+        ensure!(args.rounds > 0, "give at least one round");
+        let rows = maps::compare(args.rounds)?;
+        outcome::write(&args.folder, "maps.json", &serde_json::to_string_pretty(&rows)?)?;
+    }
+    Ok(())
 }
 
 fn compare(args: &Args) -> anyhow::Result<()> {

@@ -121,12 +121,12 @@ fn simulate(nodes: u32, load: Load, node_seconds: f64) -> anyhow::Result<Figures
 }
 
 /// Processor time of this thread, which does all the work: others on the machine do not count in it.
-fn processor_ns() -> u64 {
+pub fn processor_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn memory_bytes(field: &str) -> anyhow::Result<u64> {
+pub fn memory_bytes(field: &str) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("cannot read this process's memory")?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)).context("the kernel does not say it")?;
     let kib: u64 = line.split_whitespace().next().unwrap_or_default().parse()?;

@@ -106,17 +106,15 @@ const STALL: Duration = Duration::from_millis(500);
 
 impl Gateway {
     /// A gateway that will connect all its links.
-    pub fn new(config: GatewayConfig) -> Result<Gateway, LayoutError> {
+    pub fn new(mut config: GatewayConfig) -> Result<Gateway, LayoutError> {
         let (mut volumes, mut nodes, mut links) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, spec) in config.volumes.iter().enumerate() {
-            let mut volume = Volume::new(spec.clone(), nodes.len()..nodes.len() + spec.extents.len())?;
-            volume.copies = spec.copies.as_deref().map(|copies| Box::new(Copies::new(copies, spec.timeout)));
-            if let Some(copies) = volume.copies.as_deref() {
-                (volume.losses, volume.losses_told) = copies.losses();
-            }
-            for (extent, extent_spec) in spec.extents.iter().enumerate() {
+        for (index, mut spec) in std::mem::take(&mut config.volumes).into_iter().enumerate() {
+            // A map may be large: there is one of it.
+            let copies = spec.copies.take().map(|copies| Box::new(Copies::new(*copies, spec.timeout)));
+            let volume = Volume::new(spec, copies, nodes.len())?;
+            for (extent, extent_spec) in volume.spec.extents.iter().enumerate() {
                 let first = links.len();
-                let count = if extent_spec.is_gone { 0 } else { spec.links.max(1) };
+                let count = if extent_spec.is_gone { 0 } else { volume.spec.links.max(1) };
                 links.extend((0..count).map(|number| Link::new(nodes.len(), number)));
                 let place = (index, extent as u32);
                 let mut node = Node::new(place, extent_spec, first..links.len(), volume.batch_limits());

@@ -2,13 +2,14 @@
 
 use std::io::{IsTerminal, Write};
 use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use flashmob_lab::faults::{self, Fault, Outcome, Scenario, Totals};
+use flashmob_lab::faults::{self, Fault, Outcome, Scenario, Step, Totals};
 
 /// Runs a gateway, nodes and clients in virtual time, with faults, and checks every answer.
 #[derive(Parser)]
@@ -25,6 +26,10 @@ struct Args {
     /// Clusters whose volumes have copies, in place of linear and striped ones.
     #[arg(long)]
     copies: bool,
+    /// Write what clients saw, as histories of registers for tests/linear, into this folder: of seeds in which a standby takes over, without faults that take
+    /// back what was acknowledged. Other seeds are not run.
+    #[arg(long, value_name = "DIR", requires = "copies")]
+    history: Option<PathBuf>,
     /// Print every event.
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -139,15 +144,23 @@ fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
         if let Ok(mut running) = shared.running.lock() {
             running[place] = Some((seed, processor_seconds()));
         }
-        match panic::catch_unwind(AssertUnwindSafe(|| faults::run(scenario(seed, args.copies), args.trace))) {
-            Ok(Outcome { violation: None, totals: run, .. }) => {
+        let mut scenario = scenario(seed, args.copies);
+        if args.history.is_some() {
+            let Some(of_registers) = scenario.of_registers() else { continue };
+            scenario = of_registers;
+        }
+        match panic::catch_unwind(AssertUnwindSafe(|| faults::run(scenario, args.trace))) {
+            Ok(Outcome { violation, totals: run, history, last_events, .. }) => {
                 totals.add(&run);
-                shared.passed.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(outcome) => {
-                totals.add(&outcome.totals);
-                let violation = outcome.violation.unwrap_or_default();
-                tell_failure(shared, seed, &violation, &outcome.last_events);
+                if let Some(folder) = &args.history
+                    && let Err(error) = write_history(folder, seed, &history)
+                {
+                    tell_failure(shared, seed, &format!("{}: {error}", folder.display()), &[]);
+                }
+                match violation {
+                    None => drop(shared.passed.fetch_add(1, Ordering::Relaxed)),
+                    Some(violation) => tell_failure(shared, seed, &violation, &last_events),
+                }
             }
             Err(_) => tell_failure(shared, seed, &PANIC.with_borrow(String::clone), &[]),
         }
@@ -158,6 +171,12 @@ fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
     if let Ok(mut sum) = shared.totals.lock() {
         sum.add(&totals);
     }
+}
+
+fn write_history(folder: &Path, seed: u64, history: &[Step]) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    faults::write_history(history, &mut bytes)?;
+    std::fs::write(folder.join(format!("{seed}.jsonl")), bytes)
 }
 
 /// Processor time of this process so far; 0 where /proc does not tell it.

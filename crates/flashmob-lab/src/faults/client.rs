@@ -27,13 +27,13 @@ const RETURN_PAUSE: Duration = Duration::from_millis(15);
 
 #[derive(Debug)]
 pub(super) struct Pending {
-    op: Op,
+    pub op: Op,
     /// FUA; of a map, that one run is wanted.
     fua: bool,
-    spans: Vec<(u64, u32)>,
-    asked: Stamp,
+    pub spans: Vec<(u64, u32)>,
+    pub asked: Stamp,
     pub at: Time,
-    write: Option<WriteId>,
+    pub write: Option<WriteId>,
 }
 
 #[derive(Debug)]
@@ -121,6 +121,16 @@ fn errno_of(failure: Failure) -> u32 {
 }
 
 impl World {
+    /// Requests that were not answered until the end.
+    pub(super) fn take_unanswered(&mut self) -> Vec<(usize, Pending)> {
+        let clients = self.clients.iter_mut().enumerate();
+        let of_client = |(c, client): (usize, &mut Client)| {
+            let open = std::mem::take(&mut client.open).into_values();
+            open.chain(client.abandoned.drain(..).map(|(_, pending)| pending)).map(|p| (c, p)).collect::<Vec<_>>()
+        };
+        clients.flat_map(of_client).collect()
+    }
+
     pub(super) fn wake_client(&mut self, c: usize) {
         let at = self.ctx.now + Duration::from_nanos(self.ctx.rng.random_range(0..WAKE_NS_MAX));
         self.wake_client_at(c, at);
@@ -218,7 +228,7 @@ impl World {
         } else {
             let is_of_former = self.has_former_native(c);
             self.native_closes(c);
-            open.for_each(|p| self.abandons(p, is_of_former));
+            open.for_each(|p| self.abandons(c, p, is_of_former));
         }
         self.client_waits(c);
     }
@@ -229,11 +239,12 @@ impl World {
         let ConnKind::Client(c) = self.net.conns[conn].kind else { return };
         let is_of_former = self.of_former.contains(&conn);
         let abandoned: Vec<_> = self.clients[c].abandoned.extract_if(.., |(of, _)| *of == conn).collect();
-        abandoned.into_iter().for_each(|(_, p)| self.abandons(p, is_of_former));
+        abandoned.into_iter().for_each(|(_, p)| self.abandons(c, p, is_of_former));
     }
 
     /// A request will not be answered.
-    fn abandons(&mut self, pending: Pending, is_of_former: bool) {
+    fn abandons(&mut self, c: usize, pending: Pending, is_of_former: bool) {
+        self.note_change(c, &pending, false);
         match pending.write {
             Some(write) if !is_of_former => self.oracle.goes_on(write, pending.asked),
             write => self.oracle.abandoned(pending.asked, write, pending.op == Op::Flush),
@@ -381,6 +392,8 @@ impl World {
                 if data.len() != expected {
                     return Err(format!("#{cookie} is answered with {} bytes instead of {expected}", data.len()));
                 }
+                self.note_read(c, &pending, data);
+                let oracle = &mut self.oracle;
                 let mut rest = *data;
                 for &(offset, len) in &pending.spans {
                     let (part, later) = rest.split_at(len as usize);
@@ -393,6 +406,8 @@ impl World {
             (Op::Flush, _) => oracle.flush_ended(c, pending.asked, errno == 0, by_fault)?,
             (_, _) => {
                 let write = pending.write.ok_or("a change without a number")?;
+                self.note_change(c, &pending, errno == 0);
+                let oracle = &mut self.oracle;
                 if errno == 0 || is_of_former {
                     oracle.write_ended(write, pending.fua, errno == 0);
                 } else {

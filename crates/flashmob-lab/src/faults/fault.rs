@@ -234,6 +234,12 @@ impl Fault {
         }
     }
 
+    /// Whether the gateway runs with another map for a while, or without its own.
+    pub(super) fn is_of_other_maps(&self) -> bool {
+        use Fault::{LoseMap, OldMap, SecondGateway, StolenKey};
+        matches!(self, LoseMap(_) | OldMap(..) | SecondGateway(_) | StolenKey(_))
+    }
+
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
         use Fault::{

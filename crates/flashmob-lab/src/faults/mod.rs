@@ -25,6 +25,7 @@
 //! | `node.rs`, `gateway.rs` | loops around the state machines |
 //! | `client.rs` | NBD and native clients |
 //! | `oracle.rs` | the permitted answers |
+//! | `history.rs` | what clients saw, for a checker that is not ours |
 //! | `samples.rs` | checks of followed requests |
 //! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
 
@@ -36,6 +37,7 @@ mod fault;
 mod finish;
 mod gateway;
 mod grow;
+mod history;
 mod joins;
 mod lease;
 mod lie;
@@ -72,6 +74,7 @@ use rand::{Rng, SeedableRng};
 use client::Client;
 pub use fault::{FAULT_KINDS, Fault, FaultCounts};
 use gateway::GatewayLoop;
+pub use history::{Step, write_history};
 pub use joins::Spare;
 pub use mapped::CopiesPlan;
 pub use net::LinkQuality;
@@ -317,6 +320,8 @@ pub struct Outcome {
     pub totals: Totals,
     /// If asked for: client and nanoseconds of each request that succeeded, in the order of answers.
     pub latencies: Vec<(usize, u64)>,
+    /// If asked for: what clients saw.
+    pub history: Vec<Step>,
 }
 
 /// Runs a scenario. With `tell`, every event is printed.
@@ -350,6 +355,7 @@ struct World {
     /// Connections of clients whose end the gateway knows.
     gone: BTreeSet<ConnId>,
     latencies: Vec<(usize, u64)>,
+    history: history::History,
     /// The number of the last sample of this gateway that was looked at.
     samples_seen: u64,
     map: mapped::MapDisk,
@@ -411,6 +417,7 @@ impl World {
             calm_at: Time::default(),
             gone: BTreeSet::new(),
             latencies: Vec::new(),
+            history: history::History::default(),
             samples_seen: 0,
             map: mapped::MapDisk::default(),
             old_map: mirror::OldMap::default(),
@@ -599,7 +606,8 @@ impl World {
         }
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(mut self) -> Outcome {
+        let history = self.take_history();
         let mut totals = self.ctx.totals;
         totals.virtual_ns = self.ctx.now.as_nanos();
         Outcome {
@@ -609,6 +617,7 @@ impl World {
             trace_hash: self.ctx.trace.hash,
             totals,
             latencies: self.latencies,
+            history,
         }
     }
 }

@@ -211,6 +211,11 @@ impl Oracle {
             .collect()
     }
 
+    /// The bytes that write 0 has left, at first.
+    pub fn first_bytes(&self) -> u64 {
+        self.known.writes.first().map_or(0, |write| write.range.1)
+    }
+
     pub fn asked(&mut self) -> Stamp {
         let stamp = self.tick();
         self.open.insert(stamp);

@@ -50,6 +50,8 @@ pub struct Scenario {
     pub span: Duration,
     /// Keep the latency of each request.
     pub record_latencies: bool,
+    /// Keep what clients saw: see [`Scenario::of_registers`].
+    pub record_history: bool,
     /// One request in so many is followed; 0: none.
     pub sampled_one_in: u64,
     /// How far each node's clock is ahead of the gateway's, in nanoseconds.
@@ -132,6 +134,7 @@ impl Scenario {
             faults: Vec::new(),
             span: Duration::from_millis(100),
             record_latencies: false,
+            record_history: false,
             sampled_one_in: 0,
             clocks_ahead_ns: vec![0; nodes],
             copies: None,

@@ -261,21 +261,26 @@ fn cut(chunk_bytes: u64, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u32, u3
     parts
 }
 
+/// By member and slot: the chunk there, or `u32::MAX`.
+fn slots_of(image: &MapImage) -> Vec<Vec<u32>> {
+    let places = || (0..image.chunks()).flat_map(|chunk| image.places(chunk).iter().map(move |place| (chunk, place)));
+    let mut ends = vec![0; image.members().len()];
+    for (_, place) in places() {
+        let end = &mut ends[usize::from(place.member)];
+        *end = (place.slot + 1).max(*end);
+    }
+    let mut slots: Vec<Vec<u32>> = ends.into_iter().map(|end| vec![u32::MAX; end as usize]).collect();
+    for (chunk, place) in places() {
+        slots[usize::from(place.member)][place.slot as usize] = chunk;
+    }
+    slots
+}
+
 impl Copies {
     /// The state at the gateway's start: chunks that were open may have copies that differ.
-    pub fn new(spec: &CopiesSpec, timeout: Duration) -> Copies {
-        let image = spec.map.clone();
-        let mut slots: Vec<Vec<u32>> = image.members().iter().map(|_| Vec::new()).collect();
-        for chunk in 0..image.chunks() {
-            for place in image.places(chunk) {
-                let slots = &mut slots[usize::from(place.member)];
-                let slot = place.slot as usize;
-                if slots.len() <= slot {
-                    slots.resize(slot + 1, u32::MAX);
-                }
-                slots[slot] = chunk;
-            }
-        }
+    pub fn new(spec: CopiesSpec, timeout: Duration) -> Copies {
+        let image = spec.map;
+        let slots = slots_of(&image);
         let mut copies = Copies {
             evict_after: spec.evict_after,
             settle_after: spec.settle_after,

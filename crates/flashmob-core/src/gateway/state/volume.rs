@@ -1,7 +1,6 @@
 //! A volume: its layout over extents, and whether it is ready.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use super::clients::Right;
 use super::queue::BatchLimits;
@@ -35,20 +34,23 @@ pub struct Volume {
 }
 
 impl Volume {
-    pub fn new(spec: VolumeSpec, nodes: Range<usize>) -> Result<Volume, LayoutError> {
+    /// Its first node has this number. `copies` were made of what the specification had of them.
+    pub fn new(spec: VolumeSpec, copies: Option<Box<Copies>>, first_node: usize) -> Result<Volume, LayoutError> {
         let sizes_bytes = spec.extents.iter().map(|e| e.size_bytes).collect();
+        let nodes = first_node..first_node + spec.extents.len();
+        let (losses, losses_told) = copies.as_deref().map_or((0, 0), Copies::losses);
         let mut volume = Volume {
             // Reads of a volume with copies take the long way, which knows what is under way.
-            has_local: spec.copies.is_none() && spec.extents.iter().any(|e| e.is_local),
+            has_local: copies.is_none() && spec.extents.iter().any(|e| e.is_local),
             spec,
             nodes: nodes.collect(),
             layout: None,
             sizes_bytes,
             was_linked: false,
             refusals: BTreeMap::new(),
-            losses: 0,
-            losses_told: 0,
-            copies: None,
+            losses,
+            losses_told,
+            copies,
         };
         volume.settle_layout()?;
         Ok(volume)
@@ -73,9 +75,9 @@ impl Volume {
 
     /// Computes the layout if every size is known. True if it became known.
     fn settle_layout(&mut self) -> Result<bool, LayoutError> {
-        if let Some(copies) = self.spec.copies.as_deref() {
+        if let Some(copies) = self.copies.as_deref() {
             let is_news = self.layout.is_none();
-            self.layout.get_or_insert(Layout::mapped(copies.map.size_bytes())?);
+            self.layout.get_or_insert(Layout::mapped(copies.image().size_bytes())?);
             return Ok(is_news);
         }
         let known: Option<Vec<u64>> = self.sizes_bytes.iter().copied().collect();
