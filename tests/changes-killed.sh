@@ -70,8 +70,9 @@ for ((round = 1; round <= ROUNDS; round++)); do
                     volume add "${ADDR[node4]}" >"$DIR/added"
                     number=$(sed -nE 's/.* is node ([0-9]+) of volume.*/\1/p' "$DIR/added")
                     strike "$victim" node0 node4
-                    wait_for 300 'the nodes to be filled evenly' is_balanced
-                    check "$operation $round, $victim killed: node $number has its share" node "$number" '.member.copies >= 30'
+                    has_its_share() { node "$number" '.member.copies >= 30' && is_balanced; }
+                    wait_for 300 'the nodes to be filled evenly' has_its_share
+                    pass "$operation $round, $victim killed: node $number has its share"
                     whole_again
                     check 'it is drained again' timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool "$number"
                     check 'and removed' volume remove "$number"

@@ -366,11 +366,24 @@ def nodes_are_paused(browser):
         page.click("#ask-yes")
         page.wait_for_timeout(800)
         need(page.inner_text("#action-said") == "The gateway refuses (409): its copies are <i>needed</i>." and page.locator("#measured i").count() == 0, page.inner_text("#action-said"))
+        made.refusal, made.posted = None, []
+        page.click("#action-drain")
+        need("Move all copies away from 192.168.178.26?" in page.inner_text("#ask") and page.inner_text("#ask-yes") == "Drain", page.inner_text("#ask"))
+        page.click("#ask-yes")
+        page.wait_for_timeout(1800)
+        need(made.posted == [("move", {"volume": made.volume_names[1], "node": 2, "cancel": False})], made.posted)
+        need(page.inner_text("#action-said") == "1 copy to be moved away from 192.168.178.26.", page.inner_text("#action-said"))
+        need(card.locator(".node-state").inner_text().strip() == "draining" and page.inner_text("#action-drain") == "Stop draining", card.inner_text())
+        page.click("#action-drain")
+        page.click("#ask-yes")
+        page.wait_for_timeout(1800)
+        need(made.posted[1:] == [("move", {"volume": made.volume_names[1], "node": 2, "cancel": True})], made.posted)
+        need(card.locator(".node-state").inner_text().strip() == "ready" and page.inner_text("#action-drain") == "Drain", card.inner_text())
         page.select_option("#action-node", "0")
         need(page.inner_text("#action-said") == "" and page.inner_text("#action-pause") == "Pause", "what was said of one node stays for another")
         here.check(may=["409"])
     with gateway(nodes=4, may_change=True) as made, seen(browser, made.url) as here:
-        need(here.page.is_visible("#action-flash") and not here.page.is_visible("#action-pause"), "Pause is offered without copies")
+        need(here.page.is_visible("#action-flash") and not here.page.is_visible("#action-pause") and not here.page.is_visible("#action-drain"), "Pause or Drain is offered without copies")
 
 
 def nodes_are_measured(browser):

@@ -66,7 +66,7 @@ class Mock:
         self.more_findings, self.is_scrubbing, self.failure, self.retry_after = 0, False, None, None
         self.asked, self.scrubs, self.scrub_refusal = collections.Counter(), [], None
         # Pauses and measurements: what was posted, why the next is refused, and what came of them.
-        self.posted, self.refusal, self.paused, self.measured, self.measure_s, self.trouble = [], None, set(), None, 5.0, None
+        self.posted, self.refusal, self.paused, self.leaving, self.measured, self.measure_s, self.trouble = [], None, set(), set(), None, 5.0, None
         self.restart(age)
 
     def restart(self, age=30):
@@ -124,6 +124,8 @@ class Mock:
 
     def node(self, n, uptime):
         node = {"volume": self.volume_of(n), "name": self.names[n], "state": "ready", "queue": n % 5}
+        if n in self.leaving:
+            node["is_leaving"] = True
         if n in self.paused:
             node["is_paused"] = True
         if n == self.dead:
@@ -226,6 +228,14 @@ class Mock:
         (self.paused.discard if request["resume"] else self.paused.add)(node)
         return 200, {"volume": request["volume"], "node": request["node"], "is_paused": node in self.paused}
 
+    def move(self, request):
+        self.posted.append(("move", request))
+        if self.refusal or set(request) != {"volume", "node", "cancel"} or not self.copies:
+            return 409, self.refusal or "the volume has no copies"
+        _, node = self.node_of(request)
+        (self.leaving.discard if request["cancel"] else self.leaving.add)(node)
+        return 200, {"volume": request["volume"], "node": request["node"], "copies": 1, "bytes": 4194304, "air_bytes": 9000000}
+
     def measure(self, request):
         self.posted.append(("measure", request))
         if self.refusal or set(request) != {"volume", "node", "aspect"} or request["aspect"] not in ("flash", "way"):
@@ -278,7 +288,7 @@ class Mock:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                change = {"/volumes/scrub": mock.scrub, "/volumes/pause": mock.pause, "/volumes/measure": mock.measure}.get(self.path)
+                change = {"/volumes/scrub": mock.scrub, "/volumes/pause": mock.pause, "/volumes/measure": mock.measure, "/volumes/move": mock.move}.get(self.path)
                 if not change or self.headers.get("Content-Type") != "application/json":
                     return self.answer(415, "JSON is wanted")
                 if not self.is_refused():

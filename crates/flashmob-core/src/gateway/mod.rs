@@ -126,6 +126,7 @@ impl Gateway {
             volumes.push(volume);
         }
         let live = if config.keeps_live { Live::new(nodes.len(), config.memory_bytes) } else { Live::default() };
+        let lane = Lane::new(volumes.len());
         let mut gateway = Gateway {
             draining: false,
             clients: Clients::default(),
@@ -140,7 +141,7 @@ impl Gateway {
             actions: VecDeque::new(),
             completions: Vec::new(),
             with_copies: Vec::new(),
-            lane: Lane::new(config.volumes.len()),
+            lane,
             measuring: None,
             next_sweep: Time::default(),
             running_since: Time::default(),

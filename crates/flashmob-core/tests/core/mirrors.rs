@@ -19,6 +19,8 @@ use flashmob_core::wire::hello::{Charge, Hello, Welcome};
 use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
 
 const CHUNK_BYTES: u64 = 1 << 20;
+/// Of requests; longer than anything else here.
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Three members, each in a domain of its own.
 fn members() -> Vec<Member> {
@@ -53,6 +55,7 @@ impl Bed {
         let spec = VolumeSpec {
             layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
             links: 1,
+            timeout: TIMEOUT,
             copies: Some(Box::new(CopiesSpec::new(map))),
             ..volume(&[3 * CHUNK_BYTES; 3])
         };
@@ -121,6 +124,19 @@ impl Bed {
         }
     }
 
+    /// Time goes by, in which these nodes show that they are there, and answer nothing else.
+    fn pass_with(&mut self, time: Duration, there: &[usize]) {
+        let step = Duration::from_millis(250);
+        for _ in 0..time.as_millis() / step.as_millis() {
+            self.gateway.pass(step - Duration::from_millis(80));
+            self.commit();
+            for &node in there {
+                self.gateway.gateway.link_rx(LinkId(node)).extend(&bytes_of(|out| put_alive(out, Alive::Here)));
+                self.gateway.gateway.process_link(self.gateway.now, LinkId(node));
+            }
+        }
+    }
+
     fn in_step(&self) -> usize {
         self.gateway.gateway.copies_status(self.gateway.now, 0).unwrap().mirrors
     }
@@ -132,9 +148,13 @@ impl Bed {
 
     /// Its node is lost, and another is there with an empty extent: the decision to take that waits for mirrors.
     fn replace(&mut self, node: usize) -> Result<(), ReplaceError> {
+        self.replace_with(node, 77)
+    }
+
+    fn replace_with(&mut self, node: usize, id: u8) -> Result<(), ReplaceError> {
         self.gateway.gateway.link_closed(self.gateway.now, LinkId(node), "gone");
         self.gateway.pass(Duration::from_secs(2));
-        self.gateway.link(node, &Welcome { extent_id: [77; 16], boot_id: [7; 16], ..welcome(3 * CHUNK_BYTES) });
+        self.gateway.link(node, &Welcome { extent_id: [id; 16], boot_id: [id; 16], ..welcome(3 * CHUNK_BYTES) });
         self.gateway.gateway.replace_extent(self.gateway.now, 0, node, None).map(drop)
     }
 }
@@ -193,7 +213,7 @@ fn a_node_that_leaves_or_cannot_store_is_not_waited_for() {
     }
 }
 
-/// One node has the mirror that a decision waits for, or cannot keep it; another does not answer, for longer than it may.
+/// One node has the mirror that a decision waits for, or cannot keep it; another does not answer, for longer than it may where others keep one.
 fn with_a_silent_node(is_kept: bool) -> (Bed, Vec<(PutMirror, Vec<u8>)>) {
     let mut bed = Bed::new();
     (0..3).for_each(|node| bed.link(node, true));
@@ -203,15 +223,7 @@ fn with_a_silent_node(is_kept: bool) -> (Bed, Vec<(PutMirror, Vec<u8>)>) {
     assert!(bed.store(0, is_kept) > 0);
     let unanswered = bed.wanted(1);
     assert!(!unanswered.is_empty());
-    for _ in 0..10 {
-        bed.gateway.pass(CopiesSpec::new(map()).evict_after / 8);
-        bed.commit();
-        // The others show that they are there.
-        for node in [0, 2] {
-            bed.gateway.gateway.link_rx(LinkId(node)).extend(&bytes_of(|out| put_alive(out, Alive::Here)));
-            bed.gateway.gateway.process_link(bed.gateway.now, LinkId(node));
-        }
-    }
+    bed.pass_with(CopiesSpec::new(map()).evict_after * 5 / 4, &[0, 2]);
     (bed, unanswered)
 }
 
@@ -221,7 +233,21 @@ fn a_mirror_that_is_late_is_given_up_until_it_is_answered() {
     assert_eq!(bed.decisions().0, bed.decisions().1, "another node has it");
     bed.answer(1, &unanswered, true);
     bed.commit();
-    assert!(bed.wanted(1).iter().any(|(put, _)| put.is_new), "it gets another at once");
+    let lacking = bed.decisions().1;
+    bed.replace_with(2, 78).unwrap();
+    bed.commit();
+    assert!(bed.decisions().1 > lacking);
+    let wanted = bed.wanted(1);
+    assert!(
+        !wanted.is_empty() && wanted.iter().all(|(put, _)| !put.is_new),
+        "it gets what it lacks, and is waited for"
+    );
+    assert!(bed.store(0, true) > 0);
+    bed.commit();
+    assert!(bed.decisions().0 < bed.decisions().1);
+    bed.answer(1, &wanted, true);
+    bed.commit();
+    assert_eq!(bed.decisions().0, bed.decisions().1);
 }
 
 #[test]
@@ -230,6 +256,33 @@ fn the_last_mirror_that_is_kept_is_not_given_up() {
     assert!(bed.decisions().0 < bed.decisions().1, "nobody would have it but the gateway");
     bed.answer(1, &unanswered, true);
     bed.commit();
+    assert_eq!(bed.decisions().0, bed.decisions().1);
+}
+
+#[test]
+fn a_mirror_that_is_late_counts_when_the_other_can_be_kept_no_more() {
+    let (mut bed, unanswered) = with_a_silent_node(true);
+    assert_eq!(bed.decisions().0, bed.decisions().1, "another node has it");
+    bed.replace_with(2, 78).unwrap();
+    bed.commit();
+    assert!(bed.store(0, false) > 0);
+    bed.commit();
+    assert!(bed.decisions().0 < bed.decisions().1, "nobody has that but the gateway");
+    bed.answer(1, &unanswered, true);
+    bed.commit();
+    assert!(bed.store(1, true) > 0);
+    bed.commit();
+    assert_eq!(bed.decisions().0, bed.decisions().1);
+}
+
+#[test]
+fn decisions_do_without_the_last_mirror_before_requests_fail() {
+    let (mut bed, _) = with_a_silent_node(false);
+    let half = TIMEOUT / 2;
+    let passed = CopiesSpec::new(map()).evict_after * 5 / 4;
+    bed.pass_with(half - passed - Duration::from_millis(500), &[0, 2]);
+    assert!(bed.decisions().0 < bed.decisions().1);
+    bed.pass_with(Duration::from_secs(1), &[0, 2]);
     assert_eq!(bed.decisions().0, bed.decisions().1);
 }
 

@@ -31,13 +31,16 @@ fn with_etcd(view: &View, check: impl FnOnce(&Etcd) -> Finding) -> Finding {
 /// Whether enough members are there, and on how many machines.
 pub(super) fn members(view: &View) -> Finding {
     with_etcd(view, |etcd| {
+        if let (true, Err(why)) = (etcd.members.is_empty(), &etcd.read) {
+            return Finding::unknown(format!("etcd cannot be asked: {why}"));
+        }
         let voters: Vec<&Member> = etcd.members.iter().filter(|member| !member.is_learner).collect();
         let (count, majority) = (voters.len(), voters.len() / 2 + 1);
         let away: Vec<String> = voters.iter().filter_map(|m| Some((m, m.status.as_ref().err()?))).map(away).collect();
         let advice = "start etcd on them again; a member that is lost for good is replaced with 'etcdctl member remove' and 'member add'";
         if let Err(why) = &etcd.read {
             let found = if away.is_empty() {
-                format!("no majority of etcd's members agrees: {why}")
+                format!("no read that a majority of etcd agrees to was answered: {why}")
             } else {
                 format!("{} of {count} members of etcd do not answer: {}", away.len(), listed(&away))
             };
@@ -96,8 +99,12 @@ fn by_host<'a>(members: &[&'a Member]) -> BTreeMap<&'a str, Vec<String>> {
 /// Alarms, and databases that are nearly full.
 pub(super) fn space(view: &View) -> Finding {
     with_etcd(view, |etcd| {
+        let alarms = match &etcd.alarms {
+            Ok(alarms) => alarms,
+            Err(why) => return Finding::unknown(format!("etcd does not tell whether it has alarms: {why}")),
+        };
         let named = |kind: &AlarmKind| -> Vec<String> {
-            etcd.alarms.iter().filter(|alarm| alarm.kind == *kind).map(|alarm| alarm.member.clone()).collect()
+            alarms.iter().filter(|alarm| alarm.kind == *kind).map(|alarm| alarm.member.clone()).collect()
         };
         let full = named(&AlarmKind::Full);
         if !full.is_empty() {
@@ -118,8 +125,7 @@ pub(super) fn space(view: &View) -> Finding {
             )
             .with_advice("remove these members, and add them again with empty data folders, one after another");
         }
-        let others: Vec<String> = etcd
-            .alarms
+        let others: Vec<String> = alarms
             .iter()
             .filter_map(|alarm| match &alarm.kind {
                 AlarmKind::Other(kind) => Some(format!("{kind} of {}", alarm.member)),

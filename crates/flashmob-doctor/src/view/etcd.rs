@@ -7,10 +7,18 @@ use std::time::Duration;
 pub struct Etcd {
     /// Its members, as far as they are known.
     pub members: Vec<Member>,
-    /// What somebody has to disarm.
-    pub alarms: Vec<Alarm>,
+    /// What somebody has to disarm; or why that is not known.
+    pub alarms: Result<Vec<Alarm>, String>,
     /// How long a read takes that a majority agrees to, the median of some; or why there is none.
     pub read: Result<Duration, String>,
+}
+
+impl Etcd {
+    /// One that cannot be asked, and why.
+    #[must_use]
+    pub fn unseen(why: &str) -> Etcd {
+        Etcd { members: Vec::new(), alarms: Err(why.to_string()), read: Err(why.to_string()) }
+    }
 }
 
 /// A member.

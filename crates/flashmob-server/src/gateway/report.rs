@@ -139,6 +139,7 @@ impl GatewayServer {
             name: node.name.clone(),
             state: state.to_string(),
             is_paused: self.gateway.is_paused(node.number),
+            is_leaving: self.gateway.is_leaving(node.number),
             size_bytes: node.size_bytes,
             queue_depth: node.queue_depth,
             no_io: node.no_io,

@@ -140,6 +140,9 @@ pub struct LiveNode {
     /// It is paused: not used, as somebody wants it.
     #[serde(skip_serializing_if = "is_false")]
     pub is_paused: bool,
+    /// It is drained: its copies move to other nodes, or have moved.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_leaving: bool,
     /// Pieces in its queue.
     pub queue: usize,
     /// Smoothed round-trip time of its slowest link, from TCP.
@@ -195,6 +198,7 @@ impl LiveNode {
             name: node.name.clone(),
             state: node.state.clone(),
             is_paused: node.is_paused,
+            is_leaving: node.is_leaving,
             queue: node.queue_depth,
             rtt_us: tcp().map(|tcp| tcp.rtt_us).max(),
             segments: is_tcp.then(|| tcp().map(|tcp| tcp.segments_in + tcp.segments_out).sum()),

@@ -240,6 +240,9 @@ pub struct NodeOfVolume {
     /// It is paused: not used, as somebody wants it.
     #[serde(default)]
     pub is_paused: bool,
+    /// It is drained: its copies move to other nodes, or have moved.
+    #[serde(default)]
+    pub is_leaving: bool,
     /// Size of its extent, once known.
     pub size_bytes: Option<u64>,
     /// Pieces in its queue.

@@ -81,6 +81,8 @@ struct Mirror {
     whole_bytes: u64,
     /// Since when it lacks changes that are not on their way.
     lacks_since: Option<Time>,
+    /// It was late, so that decisions wait for others, until it answers.
+    is_given_up: bool,
     out: Option<Out>,
 }
 
@@ -289,17 +291,20 @@ impl Mirrors {
     }
 
     /// The version that mirrors have, as far as decisions wait for that: all that are in step have it, and one at least. `is_out` says which
-    /// members do not count, `is_linked` which are there. If none is there that keeps a mirror, but others are, decisions do without; if nobody
-    /// is there, they wait.
+    /// members are not waited for, `is_linked` which are there. If none is there that keeps a mirror, but others are, decisions do without; if
+    /// nobody is there, they wait.
     pub fn reached(&self, is_out: impl Fn(u16) -> bool, is_linked: impl Fn(u16) -> bool) -> u64 {
         let all = || (0..).zip(&self.members);
-        let keep = || all().filter(|(member, mirror)| mirror.is_kept() && !is_out(*member));
+        let keep = || all().filter(|(_, mirror)| mirror.is_kept());
         let are_others = || all().any(|(member, mirror)| !mirror.is_kept() && is_linked(member));
         let is_any = keep().any(|(member, _)| is_linked(member)) || keep().next().is_some() && !are_others();
         if !is_any || planted::is(Bug::MirrorNotAwaited) {
             return u64::MAX;
         }
-        let in_step = keep().filter(|(_, mirror)| matches!(mirror.phase, Phase::InStep));
+        let counts = |(member, mirror): &(u16, &Mirror)| {
+            matches!(mirror.phase, Phase::InStep) && !mirror.is_given_up && !is_out(*member)
+        };
+        let in_step = keep().filter(counts);
         in_step.map(|(_, mirror)| mirror.version).min().unwrap_or(u64::MAX).min(self.confirmed)
     }
 
@@ -308,16 +313,11 @@ impl Mirrors {
         self.members.iter().filter(|mirror| matches!(mirror.phase, Phase::InStep)).count()
     }
 
-    /// Whether a member's node keeps one, as far as is known, and has not failed to.
-    pub fn is_kept_by(&self, member: u16) -> bool {
-        self.members.get(usize::from(member)).is_some_and(Mirror::is_kept)
-    }
-
-    /// Members in step that have not answered a frame, and since when.
-    pub fn unanswered(&self) -> impl Iterator<Item = (u16, Time)> + '_ {
-        let awaited = |mirror: &Mirror| matches!(mirror.phase, Phase::InStep | Phase::Lacking(_));
-        let members = (0..).zip(&self.members).filter(move |(_, mirror)| awaited(mirror));
-        members.filter_map(|(member, mirror)| Some((member, mirror.out?.since)))
+    /// Members that are linked and keep a mirror, as far as is known. Of each whether decisions wait for it, and since when it has left a frame
+    /// unanswered.
+    pub fn keepers(&self) -> impl Iterator<Item = (u16, bool, Option<Time>)> + '_ {
+        let keepers = (0..).zip(&self.members).filter(|(_, mirror)| mirror.is_known && mirror.is_linked());
+        keepers.map(|(member, mirror)| (member, !mirror.is_given_up, mirror.out.map(|out| out.since)))
     }
 
     /// The next frame for a member, if it needs one now.
@@ -374,6 +374,7 @@ impl Mirrors {
         let Some(Out { put, at, bytes, .. }) = mirror.out.take().filter(|out| out.put.state == answer.state) else {
             return false;
         };
+        mirror.is_given_up = false;
         if !answer.is_kept {
             mirror.phase = Phase::Failed(now + RETRY_AFTER);
             self.look_at(now + RETRY_AFTER);
@@ -394,10 +395,8 @@ impl Mirrors {
                 (mirror.version, mirror.at) = (put.state.version, at);
                 (mirror.end_bytes, mirror.len_bytes) = (put.offset_bytes + bytes as u64, put.state.len_bytes);
             }
-            // It was given up while it was late, and can be written after all.
-            phase @ Phase::Failed(_) => *phase = Phase::Lacking(None),
-            // What was sent before it fell out of step.
-            Phase::Lacking(_) | Phase::InStep | Phase::Absent => {}
+            // What was sent before it fell out of step, or was given up.
+            Phase::Lacking(_) | Phase::InStep | Phase::Absent | Phase::Failed(_) => {}
         }
         if matches!(mirror.phase, Phase::InStep) {
             self.confirmed = self.confirmed.max(mirror.version);
@@ -447,13 +446,18 @@ impl Copies {
         }
     }
 
-    /// Members that leave a mirror unanswered for which a decision waits, while others keep one: it is not waited for any more, until it is
-    /// answered. Whether they are put out is judged by what clients want of them.
-    pub(super) fn give_up_mirrors(&mut self, cx: &mut Cx<'_>, late: &[u16]) {
+    /// Members that leave a mirror unanswered for which a decision waits. While others keep one, it is not waited for until it is answered. If
+    /// these are the last, decisions do without, and that is told. Whether they are put out is judged by what clients want of them.
+    pub(super) fn give_up_mirrors(&mut self, cx: &mut Cx<'_>, late: &[u16], are_last: bool) {
         for &member in late {
-            if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)) {
+            let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)) else { continue };
+            mirror.is_given_up = true;
+            if are_last {
                 mirror.phase = Phase::Failed(cx.now + RETRY_AFTER);
                 self.mirrors.look_at(cx.now + RETRY_AFTER);
+                let text = "it does not store its mirror of the volume's map, and no other node keeps one: what is decided now is on the \
+                            gateway's disk alone";
+                cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
             }
         }
         self.take_effect(cx);

@@ -109,9 +109,13 @@ impl Copies {
 
     /// Whether a member has left I/O unanswered for so long that others need not wait.
     fn is_silent(&self, cx: &Cx<'_>, member: u16, since: Time) -> bool {
+        cx.now - self.asked_since(cx, member, since) >= self.evict_after
+    }
+
+    /// Since when a member has left unanswered what it was asked at that time, as far as it could answer.
+    fn asked_since(&self, cx: &Cx<'_>, member: u16, since: Time) -> Time {
         let back = self.members.get(usize::from(member)).map_or(Time::default(), |m| m.usable_since);
-        let since = since.max(self.running_since).max(cx.answered(member)).max(back);
-        cx.now - since >= self.evict_after
+        since.max(self.running_since).max(cx.answered(member)).max(back)
     }
 
     /// How long a flush may take at most with a member whose store makes progress. Then others go on without it, before the client's flush fails.
@@ -213,7 +217,7 @@ impl Copies {
             let since_of = |member| self.flush_waits_since(cx, member, flush.sent, self.flush_most());
             silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, since_of(m))));
         }
-        let late_mirrors = self.silent_mirrors(cx, &mut probes);
+        let (late_mirrors, are_last) = self.silent_mirrors(cx, &mut probes);
         silent.extend(self.silent_readers(cx));
         if !probes.is_empty() {
             self.look_at(cx.now + WATCH_INTERVAL);
@@ -225,7 +229,7 @@ impl Copies {
             self.put_out(cx, member);
         }
         if self.log.is_busy() {
-            self.give_up_mirrors(cx, &late_mirrors);
+            self.give_up_mirrors(cx, &late_mirrors, are_last);
         }
     }
 
@@ -234,26 +238,35 @@ impl Copies {
         mask(each(copies).filter(|&copy| !cx.is_linked(self.member_of(chunk, copy))))
     }
 
-    /// Members whose mirror a decision waits for, while another has it.
-    fn silent_mirrors(&self, cx: &Cx<'_>, probes: &mut Vec<u16>) -> Vec<u16> {
+    /// Members that leave a mirror unanswered for which a decision waits, for longer than they may; and whether they are the last that keep one. With
+    /// the last one, the gateway's disk would take with it what was decided, so those may take longer: until clients' requests have waited for half
+    /// of what they may.
+    fn silent_mirrors(&self, cx: &Cx<'_>, probes: &mut Vec<u16>) -> (Vec<u16>, bool) {
         if self.log.awaited() == 0 {
-            return Vec::new();
+            return (Vec::new(), false);
         }
-        let late: Vec<u16> = self
-            .mirrors
-            .unanswered()
-            .filter(|&(member, since)| {
-                // A store that is busy with a long flush has no time for the mirror.
-                let since = self.flush_waits_since(cx, member, since, self.flush_most());
-                !self.is_out(member) && self.is_silent(cx, member, since)
-            })
-            .map(|(member, _)| member)
-            .collect();
-        // Those whose welcome is not on record yet count as well: that may be what waits. Those without a mirror do not: with the last one
-        // that is kept, the gateway's disk would take with it what was decided.
-        let others = (0..self.members.len() as u16)
-            .filter(|&member| !late.contains(&member) && cx.is_linked(member) && self.mirrors.is_kept_by(member));
-        if late.is_empty() || !self.is_any_heard(cx, others.collect(), probes) { Vec::new() } else { late }
+        let is_late = |member: u16, since: Option<Time>, patience: Duration| {
+            // A store that is busy with a long flush has no time for the mirror.
+            let since = since.map(|since| self.flush_waits_since(cx, member, since, self.flush_most()));
+            since.is_some_and(|since| cx.now - self.asked_since(cx, member, since) >= patience)
+        };
+        let keepers: Vec<_> = self.mirrors.keepers().filter(|(member, ..)| cx.is_linked(*member)).collect();
+        let (late, others): (Vec<_>, Vec<_>) =
+            keepers.iter().partition(|(member, _, since)| is_late(*member, *since, self.evict_after));
+        let others = others.into_iter().filter(|(_, is_awaited, _)| *is_awaited).map(|(member, ..)| member).collect();
+        let late = late.into_iter().filter(|(member, is_awaited, _)| *is_awaited && !self.is_out(*member));
+        let late: Vec<u16> = late.map(|(member, ..)| member).collect();
+        if !late.is_empty() && self.is_any_heard(cx, others, probes) {
+            return (late, false);
+        }
+        let patience = self.evict_after.max(self.timeout / 2);
+        let are_last = keepers.iter().all(|(member, _, since)| is_late(*member, *since, patience));
+        // Those whose welcome is not on record yet count as well: that may be what waits.
+        let linked = (0..self.members.len() as u16).filter(|&member| cx.is_linked(member));
+        if keepers.is_empty() || !are_last || !self.is_any_heard(cx, linked.collect(), probes) {
+            return (Vec::new(), false);
+        }
+        (keepers.into_iter().map(|(member, ..)| member).collect(), true)
     }
 
     /// Whether one of these members is there, as was shown lately. Those that were not heard for some time are asked: a connection may

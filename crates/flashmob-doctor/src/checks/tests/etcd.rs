@@ -18,7 +18,7 @@ fn etcd() -> Etcd {
         is_learner: false,
         status: Ok(status.clone()),
     };
-    Etcd { members: (1..=3).map(member).collect(), alarms: Vec::new(), read: Ok(Duration::from_millis(2)) }
+    Etcd { members: (1..=3).map(member).collect(), alarms: Ok(Vec::new()), read: Ok(Duration::from_millis(2)) }
 }
 
 fn with(name: &str, change: impl FnOnce(&mut Etcd)) -> Finding {
@@ -65,7 +65,7 @@ fn members_that_are_away_are_named_and_how_many_more_may_end() {
     });
     assert_finds(&finding, Severe, "2 of 3 members");
     let finding = with("etcd-members", |etcd| etcd.read = Err("no leader".into()));
-    assert_finds(&finding, Severe, "no majority of etcd's members agrees: no leader");
+    assert_finds(&finding, Severe, "no read that a majority of etcd agrees to was answered: no leader");
 }
 
 #[test]
@@ -86,8 +86,9 @@ fn a_cluster_without_a_member_to_spare_is_wrong() {
 
 #[test]
 fn alarms_and_large_databases_are_told_with_what_helps() {
-    let alarm =
-        |kind: AlarmKind| move |etcd: &mut Etcd| etcd.alarms.push(Alarm { member: "etcd2".into(), kind: kind.clone() });
+    let alarm = |kind: AlarmKind| {
+        move |etcd: &mut Etcd| etcd.alarms = Ok(vec![Alarm { member: "etcd2".into(), kind: kind.clone() }])
+    };
     let finding = with("etcd-space", alarm(AlarmKind::Full));
     assert_finds(&finding, Severe, "is full: etcd2");
     assert_finds(&finding, Severe, "etcdctl alarm disarm");
@@ -103,6 +104,10 @@ fn alarms_and_large_databases_are_told_with_what_helps() {
     assert_eq!(with("etcd-space", size(256 * MIB - 1, MIB)).advice, "");
     let silent = |etcd: &mut Etcd| etcd.members.iter_mut().for_each(|m| m.status = Err("gone".into()));
     assert_finds(&with("etcd-space", silent), Unknown, "size");
+    assert_finds(&with("etcd-space", |etcd| etcd.alarms = Err("no leader".into())), Unknown, "alarms: no leader");
+    for name in ["etcd-members", "etcd-space", "etcd-time"] {
+        assert_eq!(with(name, |etcd| *etcd = Etcd::unseen("no file")).outcome, Unknown, "{name}");
+    }
 }
 
 #[test]

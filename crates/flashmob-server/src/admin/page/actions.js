@@ -1,11 +1,11 @@
-// Pauses and measures a node, for whoever may; what was measured last is for everybody.
+// Pauses, drains and measures a node, for whoever may; what was measured last is for everybody.
 
 import { change } from "./change.js";
 import { byId, choices, say, show } from "./dom.js";
 import { bytes, harmless, longTime, micros, plural, short } from "./format.js";
 
 const ASPECTS = { flash: "flash of", way: "way to" };
-const [pick, pause, said] = ["action-node", "action-pause", "action-said"].map(byId);
+const [pick, pause, drain, said] = ["action-node", "action-pause", "action-drain", "action-said"].map(byId);
 
 const nodesOf = (live, at) => live.nodes.filter(({ volume }) => volume === at);
 
@@ -30,6 +30,11 @@ export function drawActions(picture) {
 	say(pause, resume ? "Use again" : "Pause");
 	on(pause, "pause", { resume }, resume ? `Use ${name} again? What it has missed is copied to it.` : `Pause ${name}? Nothing is read or written there until it is used again.`,
 		({ is_paused: is }) => `${name} is ${is ? "paused" : "used again"}.`);
+	const cancel = node.is_leaving === true;
+	show(drain, volume.copies !== undefined);
+	say(drain, cancel ? "Stop draining" : "Drain");
+	on(drain, "move", { cancel }, cancel ? `Let ${name} have copies again?` : `Move all copies away from ${name}? It can be switched off then.`,
+		({ copies }) => (cancel ? `${name} may have copies again.` : `${plural(copies, "copy", "copies")} to be moved away from ${name}.`));
 	for (const aspect in ASPECTS) {
 		on(byId(`action-${aspect}`), "measure", { aspect }, `Measure the ${ASPECTS[aspect]} ${name}? For some seconds requests to it take longer.`, () => "");
 	}
@@ -48,6 +53,5 @@ function drawMeasurement({ live, names }, { volume, node, aspect, begun_seconds_
 		? [`: ${harmless(trouble) || found.join("; ")}.`, `Begun ${longTime(ago)} ago.`]
 		: [" is being measured.", `${longTime(left + 1)} left.`];
 	say(byId("measured-what"), what + text);
-	// It changes each second: it is not told to those who hear the page.
 	say(byId("measured-when"), when);
 }

@@ -64,7 +64,6 @@ function draw() {
 document.onvisibilitychange = () => pollIn(0);
 byId("token-form").onsubmit = (event) => {
 	event.preventDefault();
-	// Nothing else can be in a header.
 	access.token = byId("token").value.replace(/[^!-~]/g, "");
 	byId("token").value = "";
 	pollIn(0);

@@ -44,7 +44,6 @@ export function keyed(parent, items, key, make) {
 	parent.entries = now;
 }
 
-// Makes the options of a select those of `entries`: a value and a text each.
 export function choices(pick, entries) {
 	keyed(pick, entries, ([value]) => value, ([value]) => {
 		const element = el("option", { value });
@@ -104,7 +103,6 @@ export function part(rect, { share, from = 0, kind = "network" }) {
 	rect.style.fill = `var(--${kind})`;
 }
 
-// What a colour of a picture means.
 export function legend(list, names, colours = names) {
 	return names.map((name, at) => {
 		const [swatch, text] = [el("i"), el("span", {}, name)];

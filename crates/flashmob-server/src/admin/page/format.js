@@ -34,7 +34,6 @@ export function percent(fraction) {
 	return number(value < 10 ? Math.round(10 * value) / 10 : Math.round(value)) + NBSP + "%";
 }
 
-// 45 s, 3 h 12 min, 2 d 3 h
 export function longTime(seconds) {
 	const s = Math.max(0, Math.floor(seconds)) || 0;
 	const [large, unit, small, smaller] = s < 3600 ? [60, "min", 1, "s"] : s < 86400 ? [3600, "h", 60, "min"] : [86400, "d", 3600, "h"];

@@ -36,7 +36,6 @@ export function drawHeat(now) {
 	redraw();
 }
 
-// Sizes are in CSS pixels.
 function redraw() {
 	if (!picture) return;
 	const { live, history } = picture;
@@ -51,7 +50,6 @@ function redraw() {
 	const [columns, height] = [ALL_S / step, nodes * row + AXIS];
 	grid = { width, height, names, row, nodes, step, columns, plot, end: live.next_second, cells: history.columns(which, columns, step) };
 	const ratio = Math.min(devicePixelRatio, 3);
-	// This clears the canvas, and whatever was set of its pen.
 	Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
 	canvas.style.height = `${height}px`;
 	pen.scale(ratio, ratio);
@@ -113,7 +111,6 @@ function fitted(name, room) {
 
 const columnOf = (second) => grid.columns - 1 - Math.floor((grid.end - 1 - second) / grid.step);
 
-// The time of day, since what is said stays while the picture moves on.
 function tell() {
 	const column = columnOf(cursor.second);
 	const cell = grid.cells[cursor.node]?.[column];

@@ -122,7 +122,6 @@ export class History {
 		return worst;
 	}
 
-	// Packets of each node per second, both ways; null without TCP.
 	packets() {
 		const [first, last] = [this.air[0], this.air.at(-1)];
 		const seconds = first ? (last.now - first.now) / 1000 : 0;
@@ -140,7 +139,6 @@ export class History {
 		return parts.map((part) => (all > 0 && part !== null ? part / all : null));
 	}
 
-	// Pieces in each of the last seconds, oldest first.
 	perSecond(node, seconds) {
 		const row = new Array(seconds).fill(0);
 		for (const [slot, at] of this.within(seconds, node)) {

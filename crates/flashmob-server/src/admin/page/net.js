@@ -8,7 +8,6 @@ const REFUSALS = { 401: "The gateway wants an access token", 503: "The gateway i
 export const access = { token: "" };
 let last = Promise.resolve();
 
-// An error that is said to whoever looks.
 const told = (message, more) => Object.assign(new Error(message), { told: true, ...more });
 
 // {status, text, retry} of an answer; `request` is posted as JSON.

@@ -67,7 +67,6 @@ export function sayTrouble(why, ago, isKnown) {
 }
 
 export function drawFindings(list, findings, live, isNamed = true) {
-	// There may be several of one cause.
 	const seen = {};
 	const key = ({ cause, volume, node }) => {
 		const name = [cause, volume, node];
@@ -88,7 +87,6 @@ export function drawFindings(list, findings, live, isNamed = true) {
 	show(list, findings.length > 0);
 }
 
-// A command and a button that copies it.
 function command() {
 	const code = el("code", { tabindex: 0 });
 	const button = el("button", {}, "Copy");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use flashmob_doctor::view::etcd as seen;
 use flashmob_server::config::{Config, EtcdConfig};
-use flashmob_server::etcd::{AlarmKind, Etcd, EtcdError, Member, MemberStatus};
+use flashmob_server::etcd::{Alarm, AlarmKind, Etcd, EtcdError, Member, MemberStatus};
 
 /// So many reads are timed.
 const READS: usize = 5;
@@ -25,87 +25,83 @@ pub fn at(target: &str, timeout: Duration) -> anyhow::Result<seen::Etcd> {
     seen(&config, timeout).with_context(|| format!("--etcd {target}"))
 }
 
-/// The cluster of the configuration file that `--cluster` names, if it is one and has one.
-pub fn beside(target: &str, timeout: Duration) -> anyhow::Result<Option<seen::Etcd>> {
-    let Ok(config) = Config::load(Path::new(target)) else { return Ok(None) };
-    config.etcd.map(|etcd| seen(&etcd, timeout)).transpose()
+/// The cluster of the configuration file that `--cluster` names, if it is one and has one. What keeps it from being asked is for the checks to tell.
+pub fn of_cluster_config(target: &str, timeout: Duration) -> Option<seen::Etcd> {
+    let config = Config::load(Path::new(target)).ok()?.etcd?;
+    Some(seen(&config, timeout).unwrap_or_else(|error| seen::Etcd::unseen(&format!("{error:#}"))))
 }
+
+/// An answer of a member, and where it was asked.
+type Answer = (String, Result<MemberStatus, EtcdError>);
 
 fn seen(config: &EtcdConfig, timeout: Duration) -> anyhow::Result<seen::Etcd> {
     let etcd = config.client()?;
-    let asked: Vec<(String, Result<MemberStatus, EtcdError>)> =
-        etcd.endpoints().map(|at| (at.to_string(), etcd.status(at, timeout))).collect();
-    let known = etcd.members(timeout).unwrap_or_default();
-    let name_of = |id: u64| known.iter().find(|member| member.id == id).map(|member| member.name.clone());
-    let member = |(endpoint, status): (String, Result<MemberStatus, EtcdError>), name: Option<String>| seen::Member {
-        name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| endpoint.clone()),
-        is_learner: status.as_ref().is_ok_and(|status| status.is_learner),
-        // The check says where it was asked.
-        status: status.map(told).map_err(|error| why(&error).replace(&format!("{endpoint}: "), "")),
-        endpoint,
+    let answers: Vec<Answer> = etcd.endpoints().map(|at| (at.to_string(), etcd.status(at, timeout))).collect();
+    let known = etcd.members(timeout);
+    let members = match &known {
+        Ok(known) => known.iter().map(|member| of_list(member, &answers, config, timeout)).collect(),
+        // Nobody says which members there are: those that are configured.
+        Err(_) => answers.iter().map(|(endpoint, status)| seen_member(endpoint, endpoint, false, status)).collect(),
     };
-    let answered = |id: u64| asked.iter().any(|(_, status)| status.as_ref().is_ok_and(|status| status.member_id == id));
-    // Those that are not configured, where they say that they are.
-    let others = known.iter().filter(|other| !answered(other.id)).filter_map(|other| {
-        let endpoint = other.client_urls.iter().find_map(|url| elsewhere(&etcd, config, url, timeout))?;
-        Some(seen::Member { is_learner: other.is_learner, ..member(endpoint, Some(other.name.clone())) })
-    });
-    let others: Vec<seen::Member> = others.collect();
-    let mut members: Vec<seen::Member> = Vec::new();
-    for (at, (endpoint, status)) in asked.iter().enumerate() {
-        // A member that is named twice is one.
-        let id = |status: &Result<MemberStatus, EtcdError>| status.as_ref().ok().map(|status| status.member_id);
-        if id(status).is_some_and(|own| asked[..at].iter().any(|(_, other)| id(other) == Some(own))) {
-            continue;
-        }
-        // One that does not answer is named by what the others say of it.
-        let of_url = |other: &&Member| other.client_urls.iter().any(|url| place(url) == endpoint);
-        let name = match status {
-            Ok(status) => name_of(status.member_id),
-            Err(_) => known.iter().find(of_url).map(|other| other.name.clone()),
-        };
-        members.push(member((endpoint.clone(), status.clone()), name));
-    }
-    members.extend(others);
-    let alarms = etcd.alarms(timeout).unwrap_or_default().into_iter().map(|alarm| seen::Alarm {
+    let known = known.unwrap_or_default();
+    let name_of = |id: u64| known.iter().find(|member| member.id == id).map(|member| member.name.clone());
+    let alarm = |alarm: Alarm| seen::Alarm {
         member: name_of(alarm.member_id).unwrap_or_else(|| format!("member {:x}", alarm.member_id)),
         kind: match alarm.kind {
             AlarmKind::NoSpace => seen::AlarmKind::Full,
             AlarmKind::Corrupt => seen::AlarmKind::Corrupt,
             AlarmKind::Other(kind) => seen::AlarmKind::Other(kind),
         },
-    });
-    Ok(seen::Etcd { alarms: alarms.collect(), members, read: read_time(&etcd, config, timeout) })
+    };
+    let alarms =
+        etcd.alarms(timeout).map(|alarms| alarms.into_iter().map(alarm).collect()).map_err(|error| why(&error));
+    Ok(seen::Etcd { alarms, members, read: read_time(&etcd, config, timeout) })
 }
 
-/// What a member says that is not among the endpoints.
-fn elsewhere(
-    etcd: &Etcd,
-    config: &EtcdConfig,
-    url: &str,
-    timeout: Duration,
-) -> Option<(String, Result<MemberStatus, EtcdError>)> {
-    let endpoint = place(url);
-    if etcd.endpoints().any(|known| known == endpoint) {
-        return None;
-    }
-    let one = EtcdConfig { endpoints: vec![endpoint.to_string()], ..config.clone() };
-    let status = match one.client() {
-        Ok(other) => {
-            let endpoint = other.endpoints().next()?.to_string();
-            return Some((endpoint.clone(), other.status(&endpoint, timeout)));
-        }
-        Err(error) => Err(EtcdError::NotSent { tried: format!("{error:#}") }),
+/// A member that the cluster knows: what it has answered at an endpoint that is configured, or answers where it says that it is.
+fn of_list(member: &Member, answers: &[Answer], config: &EtcdConfig, timeout: Duration) -> seen::Member {
+    let is_it = |status: &MemberStatus| status.member_id == member.id;
+    let name = if member.name.is_empty() { format!("member {:x}", member.id) } else { member.name.clone() };
+    let seen = |endpoint: &str, status: &Result<MemberStatus, EtcdError>| {
+        seen_member(&name, endpoint, member.is_learner, status)
     };
-    Some((endpoint.to_string(), status))
+    if let Some((endpoint, status)) = answers.iter().find(|(_, status)| status.as_ref().is_ok_and(is_it)) {
+        return seen(endpoint, status);
+    }
+    let places: Vec<&str> = member.client_urls.iter().map(|url| host_port(url)).collect();
+    // One of its addresses is configured, and does not answer.
+    if let Some((endpoint, status)) = answers.iter().find(|(at, status)| status.is_err() && places.contains(&&**at)) {
+        return seen(endpoint, status);
+    }
+    for place in &places {
+        let one = EtcdConfig { endpoints: vec![(*place).to_string()], ..config.clone() };
+        let Ok(other) = one.client() else { continue };
+        let status = other.status(place, timeout);
+        // It may say an address at which another answers here, as 127.0.0.1.
+        if status.as_ref().map_or(true, is_it) {
+            return seen(place, &status);
+        }
+    }
+    let why = if places.is_empty() { "it was added, and has not started" } else { "nothing is known of where it is" };
+    seen(places.first().unwrap_or(&"?"), &Err(EtcdError::NotSent { tried: why.to_string() }))
+}
+
+fn seen_member(name: &str, endpoint: &str, is_learner: bool, status: &Result<MemberStatus, EtcdError>) -> seen::Member {
+    seen::Member {
+        name: name.to_string(),
+        endpoint: endpoint.to_string(),
+        is_learner: is_learner || status.as_ref().is_ok_and(|status| status.is_learner),
+        // The check says where it was asked.
+        status: status.clone().map(seen_status).map_err(|error| why(&error).replace(&format!("{endpoint}: "), "")),
+    }
 }
 
 /// `HOST:PORT` of a URL.
-fn place(url: &str) -> &str {
+fn host_port(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest).trim_end_matches('/')
 }
 
-fn told(status: MemberStatus) -> seen::Status {
+fn seen_status(status: MemberStatus) -> seen::Status {
     seen::Status {
         version: status.version,
         db_bytes: u64::try_from(status.db_size_bytes).unwrap_or(0),

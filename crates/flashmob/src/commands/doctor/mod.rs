@@ -90,7 +90,7 @@ fn view(args: &DoctorArgs) -> anyhow::Result<View> {
         args.cluster.as_deref().map(|target| cluster::at(target, args.credentials.as_deref())).transpose()?;
     view.etcd = match (&args.etcd, &args.cluster) {
         (Some(target), _) => Some(etcd::at(target, args.timeout)?),
-        (None, Some(target)) => etcd::beside(target, args.timeout)?,
+        (None, Some(target)) => etcd::of_cluster_config(target, args.timeout),
         (None, None) => None,
     };
     add_data(&mut view, args)?;

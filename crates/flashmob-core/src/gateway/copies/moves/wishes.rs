@@ -156,13 +156,20 @@ impl Gateway {
         decided.unwrap_or(Err(MoveError::NoCopies))
     }
 
-    /// Whether a node (counted over all volumes) was drained, and has no copies any more.
+    /// Whether a node (counted over all volumes) is drained, and is to have no copies.
+    #[must_use]
+    pub fn is_leaving(&self, node: usize) -> bool {
+        let Some(state) = self.nodes.get(node) else { return false };
+        let copies = self.volumes[state.volume].copies.as_deref();
+        copies.is_some_and(|copies| copies.image.is_leaving(state.extent as u16))
+    }
+
+    /// Whether it has none any more.
     #[must_use]
     pub fn is_drained(&self, node: usize) -> bool {
         let Some(state) = self.nodes.get(node) else { return false };
-        let member = state.extent as u16;
         let copies = self.volumes[state.volume].copies.as_deref();
-        copies.is_some_and(|copies| copies.image.is_leaving(member) && copies.is_empty(member))
+        self.is_leaving(node) && copies.is_some_and(|copies| copies.is_empty(state.extent as u16))
     }
 
     /// Has copies moved until all nodes are filled evenly, or no longer (`is_wanted`). If `is_dry`, it only tells what would move.
