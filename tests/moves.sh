@@ -54,6 +54,8 @@ wait_for 20 'the node that gets copies to be linked' is_linked node3
 check 'whoever waits learns that it is empty' timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool 2
 grep -q 'node 2 .* can be switched off$' "$DIR/check.out" || fail "it was told $(cat "$DIR/check.out")"
 check 'it has no copies' node 2 '.member | .copies == 0 and .is_drained'
+on_page() { curl -sf "http://$ADMIN/live" | jq -e '.nodes[2] | .is_leaving and .is_drained' >/dev/null; }
+check 'the page shows it as drained' on_page
 whole_again
 # The mirror of the map and the sums of what is gone are left.
 gives_back() { [ "$(is_held node2)" -lt $((4 << 20)) ]; }

@@ -374,6 +374,9 @@ def nodes_are_paused(browser):
         need(made.posted == [("move", {"volume": made.volume_names[1], "node": 2, "cancel": False})], made.posted)
         need(page.inner_text("#action-said") == "1 copy to be moved away from 192.168.178.26.", page.inner_text("#action-said"))
         need(card.locator(".node-state").inner_text().strip() == "draining" and page.inner_text("#action-drain") == "Stop draining", card.inner_text())
+        made.drained = {6}
+        page.wait_for_timeout(1300)
+        need(card.locator(".node-state").inner_text().strip() == "drained", card.inner_text())
         page.click("#action-drain")
         page.click("#ask-yes")
         page.wait_for_timeout(1800)

@@ -66,7 +66,7 @@ class Mock:
         self.more_findings, self.is_scrubbing, self.failure, self.retry_after = 0, False, None, None
         self.asked, self.scrubs, self.scrub_refusal = collections.Counter(), [], None
         # Pauses and measurements: what was posted, why the next is refused, and what came of them.
-        self.posted, self.refusal, self.paused, self.leaving, self.measured, self.measure_s, self.trouble = [], None, set(), set(), None, 5.0, None
+        self.posted, self.refusal, self.paused, self.leaving, self.drained, self.measured, self.measure_s, self.trouble = [], None, set(), set(), set(), None, 5.0, None
         self.restart(age)
 
     def restart(self, age=30):
@@ -126,6 +126,7 @@ class Mock:
         node = {"volume": self.volume_of(n), "name": self.names[n], "state": "ready", "queue": n % 5}
         if n in self.leaving:
             node["is_leaving"] = True
+            node |= {"is_drained": True} if n in self.drained else {}
         if n in self.paused:
             node["is_paused"] = True
         if n == self.dead:

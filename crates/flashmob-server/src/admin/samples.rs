@@ -107,6 +107,7 @@ pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
         state: "ready".to_string(),
         is_paused: false,
         is_leaving: false,
+        is_drained: false,
         size_bytes: Some(64 * MIB),
         queue_depth: 12,
         no_io: false,

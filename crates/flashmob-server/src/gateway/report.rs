@@ -140,6 +140,7 @@ impl GatewayServer {
             state: state.to_string(),
             is_paused: self.gateway.is_paused(node.number),
             is_leaving: self.gateway.is_leaving(node.number),
+            is_drained: self.gateway.is_drained(node.number),
             size_bytes: node.size_bytes,
             queue_depth: node.queue_depth,
             no_io: node.no_io,

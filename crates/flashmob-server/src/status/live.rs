@@ -143,6 +143,9 @@ pub struct LiveNode {
     /// It is drained: its copies move to other nodes, or have moved.
     #[serde(skip_serializing_if = "is_false")]
     pub is_leaving: bool,
+    /// It has no copies any more because of that, and can be switched off.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_drained: bool,
     /// Pieces in its queue.
     pub queue: usize,
     /// Smoothed round-trip time of its slowest link, from TCP.
@@ -199,6 +202,7 @@ impl LiveNode {
             state: node.state.clone(),
             is_paused: node.is_paused,
             is_leaving: node.is_leaving,
+            is_drained: node.is_drained,
             queue: node.queue_depth,
             rtt_us: tcp().map(|tcp| tcp.rtt_us).max(),
             segments: is_tcp.then(|| tcp().map(|tcp| tcp.segments_in + tcp.segments_out).sum()),

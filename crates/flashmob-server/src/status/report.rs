@@ -243,6 +243,9 @@ pub struct NodeOfVolume {
     /// It is drained: its copies move to other nodes, or have moved.
     #[serde(default)]
     pub is_leaving: bool,
+    /// It has no copies any more because of that, and can be switched off.
+    #[serde(default)]
+    pub is_drained: bool,
     /// Size of its extent, once known.
     pub size_bytes: Option<u64>,
     /// Pieces in its queue.

@@ -19,7 +19,7 @@ function stateOf(node, number, { findings = [] }) {
 	if (node.is_space_little) causes.push("space");
 	const why = [...new Set(causes)].map((cause) => WORDS[cause] ?? harmless(cause).replaceAll("-", " ")).join(", ");
 	if (node.is_paused) return ["waiting", "paused", why];
-	if (node.is_leaving && node.state === "ready") return ["waiting", "draining", why];
+	if (node.is_leaving && node.state === "ready") return ["waiting", node.is_drained ? "drained" : "draining", why];
 	if (node.state !== "ready") return [ICONS[node.state] ?? "away", harmless(node.state), why];
 	return why ? ["attention", "attention", why] : ["good", "ready", ""];
 }
