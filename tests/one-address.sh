@@ -41,12 +41,7 @@ URI=$QEMU_URI
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
 start_load load --extents 3 --connections 2 --depth 8 --reads 50 --model "$DIR/model"
 answered() { jq "[.phase_extents[].good] | add" "$DIR/load.progress"; }
-go_on() {
-    local before
-    before=$(answered)
-    progressed() { [ "$(answered)" -gt $((before + 200)) ]; }
-    wait_for 90 'the client to go on' progressed
-}
+go_on() { goes_on 200; }
 # of_machine SIGNAL NAME: to the gateway and keepalived on it.
 of_machine() { kill "-$1" "${PID[$2]}" "${PID[keepalived-$2]}" "$(cat "$DIR/$2/vrrp.pid")"; }
 go_on
@@ -54,11 +49,7 @@ for fault in $FAULTS; do
     for ((round = 1; round <= RUNS; round++)); do
         case $fault in
             kill)
-                stop $ACTIVE KILL
-                taken_over
-                go_on
-                run $OTHER
-                wait_for 20 'the one that was killed to stand by' stands_by $OTHER
+                kill_active
                 ;;
             freeze)
                 of_machine STOP $ACTIVE

@@ -26,12 +26,7 @@ LEASE_S=${LEASE_S:-4}
 two_gateways
 
 answered() { jq .answered "$DIR/history.progress" 2>/dev/null || echo 0; }
-go_on() {
-    local before
-    before=$(answered)
-    progressed() { [ "$(answered)" -gt $((before + 50)) ]; }
-    wait_for 60 'clients to go on' progressed
-}
+go_on() { goes_on 50; }
 away_for() { [ $((SECONDS - AWAY_SINCE)) -ge "$AWAY_S" ]; }
 # times_told: how often gateways have said that another one is in charge.
 times_told() { cat "$DIR/one.log" "$DIR/two.log" | grep -c 'another gateway is in charge: ' || true; }
@@ -57,11 +52,7 @@ for fault in $FAULTS; do
         go_on
         case $fault in
             kill)
-                stop $ACTIVE KILL
-                taken_over
-                go_on
-                run $OTHER
-                wait_for 20 'the one that was killed to stand by' stands_by $OTHER
+                kill_active
                 ;;
             freeze)
                 AWAY_SINCE=$SECONDS

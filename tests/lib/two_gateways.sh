@@ -14,6 +14,22 @@ taken_over() {
     swap
 }
 
+# goes_on COUNT: waits for so many more answers; `answered` of the test says how many there are.
+goes_on() {
+    local before
+    before=$(answered)
+    progressed() { [ "$(answered)" -gt $((before + $1)) ]; }
+    wait_for 90 'clients to go on' progressed "$1"
+}
+# kill_active: the one in charge is killed, the other one takes over, and the one that was killed comes back as a standby. `go_on` is the test's.
+kill_active() {
+    stop "$ACTIVE" KILL
+    taken_over
+    go_on
+    run "$OTHER"
+    wait_for 20 'the one that was killed to stand by' stands_by "$OTHER"
+}
+
 # two_gateways: starts them with LEASE_S; sets ACTIVE and OTHER, and NBD to where each listens.
 two_gateways() {
     local g i
