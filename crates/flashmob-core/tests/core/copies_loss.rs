@@ -152,3 +152,33 @@ fn a_copy_that_failed_a_change_is_no_source_before_it_is_behind() {
         assert!(bed.block(0, copy, 0).ends_with(&[1; 100]), "copy {copy} has what was acknowledged");
     }
 }
+
+#[test]
+fn what_a_flash_only_confirmed_is_found_though_the_other_copy_comes_later() {
+    for knows in [false, true] {
+        let mut bed = FlashBed::new(2, 2, 1, |spec| spec.settle_after = Duration::from_millis(100));
+        let before = bed.block(0, 1, 0);
+        bed.bed.submit(bed.client, Op::Write, 0, BLOCK as u32);
+        bed.pass(Duration::from_secs(1));
+        let after = bed.block(0, 0, 0);
+        assert!(before != after && !bed.bed.gateway.map(0).unwrap().marks(0).is_open, "it is settled");
+        let (honest, lies) = (bed.place_of(0, 0), bed.place_of(0, 1));
+        bed.put(0, 1, 0, &before);
+        (0..2).for_each(|n| bed.unlink(n));
+        bed.until_connecting(lies);
+        if knows {
+            // It is linked, and that is not on record yet.
+            bed.until_connecting(honest);
+            bed.link(honest);
+            bed.link_after(lies, [0x7f; 16]);
+        } else {
+            bed.link_after(lies, [0x7f; 16]);
+            bed.pass(Duration::from_secs(3));
+            assert_eq!(bed.bed.gateway.map(0).unwrap().marks(0), Marks::default(), "reads go on");
+            bed.until_connecting(honest);
+            bed.link(honest);
+        }
+        bed.pass(Duration::from_secs(3));
+        assert!(bed.block(0, 0, 0) == after && bed.block(0, 1, 0) == after, "known at once: {knows}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::testing::{
-    CopiesBed, Frame, GatewayBed, NOW, NodeBed, Reads, answer_with, bytes_of, frames, gateway_config, hello,
+    CopiesBed, FlashBed, Frame, GatewayBed, NOW, NodeBed, Reads, answer_with, bytes_of, frames, gateway_config, hello,
     node_config, volume, welcome,
 };
 use flashmob_core::gateway::{ClientId, FLUSH_TIMEOUTS_MAX, LinkId, LinkPhase, VolumeSpec};
@@ -427,4 +427,43 @@ fn slow_flushes_leave_others_room_in_the_store() {
     assert_eq!(bed.ops.len(), 3, "flushes that take long do not keep it so");
     (0..3).for_each(|_| bed.end_one());
     assert_eq!(bed.node.status().in_store, 0);
+}
+
+/// Two of three nodes do not flush, and are linked again as often as they are put out, one while the other is there.
+#[test]
+fn a_flush_goes_on_without_nodes_that_are_put_out_in_turn() {
+    let mut bed = FlashBed::new(3, 3, 1, |spec| {
+        (spec.evict_after, spec.settle_after) = (EVICT_AFTER, Duration::from_secs(3600));
+    });
+    bed.bed.submit(bed.client, Op::Write, 0, 512);
+    bed.serve();
+    bed.bed.submit(bed.client, Op::Flush, 0, 0);
+    (1..3).for_each(|n| bed.nodes[n].is_silent = true);
+    bed.serve();
+    assert_eq!(bed.results(), [Ok(vec![])], "the write");
+    let evictions = |bed: &FlashBed| bed.bed.gateway.copies_status(bed.bed.now, 0).expect("copies").counters.evictions;
+    let until_evicted = |bed: &mut FlashBed, number: u64| {
+        let from = bed.bed.now;
+        while evictions(bed) < number && bed.bed.now - from < EVICT_AFTER * 2 {
+            bed.pass(STEP);
+            tell(bed, 0, Alive::Here);
+            if number == 1 && bed.bed.now - from < EVICT_AFTER / 2 {
+                tell(bed, 2, Alive::Progress);
+            }
+        }
+    };
+    until_evicted(&mut bed, 1);
+    assert_eq!((evictions(&bed), bed.results()), (1, vec![]), "the third node may still do it");
+    bed.until_connecting(1);
+    bed.link(1);
+    until_evicted(&mut bed, 2);
+    assert_eq!((evictions(&bed), bed.results()), (2, vec![Ok(vec![])]));
+}
+
+/// A node says something of itself.
+fn tell(bed: &mut FlashBed, node: usize, what: Alive) {
+    let mut bytes = Vec::new();
+    put_alive(&mut bytes, what);
+    bed.bed.gateway.link_rx(LinkId(node)).extend(&bytes);
+    bed.bed.gateway.process_link(bed.bed.now, LinkId(node));
 }

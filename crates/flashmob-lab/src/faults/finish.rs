@@ -17,7 +17,7 @@ impl World {
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
             use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
-            use Fault::{FailedSyncs, SlowFlush, StuckFlush};
+            use Fault::{FailedSyncs, SlowFlush, StoreAway, StuckFlush};
             matches!(
                 fault,
                 Blackout(..)
@@ -27,6 +27,7 @@ impl World {
                     | GatewayStall(_)
                     | MapFull(_)
                     | MapSlow(_)
+                    | StoreAway(_)
                     | Cut(..)
                     | HalfOpen(..)
                     | Damage(..)

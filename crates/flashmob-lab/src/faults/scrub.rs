@@ -30,9 +30,10 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     if let Some(plan) = scenario.copies.as_mut().filter(|_| rng.random_ratio(1, 3)) {
         plan.scrub_every = Some(Duration::from_millis(*pick(rng, &[100, 1000, 5000])));
     }
-    // Where all copies lose power, one of them must not have lost something else.
-    let has_blackout = scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::Blackout(..)));
-    if let Some(&victim) = scenario.victims.first().filter(|_| !has_blackout) {
+    // Where all copies lose power, one of them must not have lost something else; nor where a node falls behind whose welcome cannot be recorded.
+    let needs_all = |fault: &Fault| matches!(fault, Fault::Blackout(..) | Fault::MapFull(_) | Fault::MapSlow(_));
+    let are_all_needed = scenario.faults.iter().any(|(_, fault)| needs_all(fault));
+    if let Some(&victim) = scenario.victims.first().filter(|_| !are_all_needed) {
         for _ in 0..rng.random_range(0..4) {
             let at = Duration::from_micros(rng.random_range(0..span_us));
             let fault = match rng.random_range(0..3) {

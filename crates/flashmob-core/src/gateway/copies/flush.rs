@@ -38,6 +38,14 @@ pub struct Flush {
     pub decided: Time,
 }
 
+impl Flush {
+    /// The members that have not ended it well.
+    fn late(&self) -> impl Iterator<Item = u16> + '_ {
+        let is_late = |(_, part): &(u16, &Part)| matches!(part, Part::Sent(_) | Part::Failed);
+        (0..).zip(&self.members).filter(is_late).map(|(member, _)| member)
+    }
+}
+
 impl Copies {
     /// Takes in hand a client's flush: one part.
     pub(super) fn begin_flush(&mut self, cx: &mut Cx<'_>, request: RequestKey) -> u32 {
@@ -72,16 +80,16 @@ impl Copies {
         if !self.doubtful.is_empty() {
             return;
         }
+        self.spare_members(cx, place);
         let Some(flush) = self.flushes.get(place) else { return };
-        let waits_for = |member: u16| matches!(flush.members[usize::from(member)], Part::Sent(_) | Part::Failed);
-        let late: Vec<u16> = (0..flush.members.len() as u16).filter(|&m| waits_for(m)).collect();
+        let late: Vec<u16> = flush.late().collect();
         let is_hopeless = |m: u16| self.is_out(m) || flush.members[usize::from(m)] == Part::Failed;
         if late.iter().any(|&m| !is_hopeless(m)) {
             return;
         }
         let mut has_failed = false;
         for member in late {
-            match self.do_without(member) {
+            match self.do_without(member, |_| true) {
                 Ok(()) => {}
                 Err(()) if self.flushes[place].members[usize::from(member)] == Part::Failed => has_failed = true,
                 Err(()) => return,
@@ -100,16 +108,32 @@ impl Copies {
         cx.ended.push_back((flush.request, has_failed.then_some(Failure::Io)));
     }
 
+    /// Goes on without the members that are out, as far as others have done this flush. Members that are out in turn, and come back in between, are
+    /// never all out at once.
+    fn spare_members(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(flush) = self.flushes.get(place) else { return };
+        for member in flush.late().filter(|&member| self.is_out(member)).collect::<Vec<_>>() {
+            let Some(flush) = self.flushes.get(place) else { return };
+            let ended: Vec<bool> = flush.members.iter().map(|part| matches!(part, Part::Clean | Part::Done)).collect();
+            let has_it = |other: u16| ended.get(usize::from(other)) == Some(&true);
+            let Ok(()) = self.do_without(member, has_it) else { continue };
+            let part = std::mem::replace(&mut self.flushes[place].members[usize::from(member)], Part::Clean);
+            self.drop_part(cx, part);
+        }
+    }
+
     /// Forgets a flush, and what was sent for it.
     pub(super) fn drop_flush(&mut self, cx: &mut Cx<'_>, place: usize) -> Option<Flush> {
         let flush = self.flushes.try_remove(place)?;
-        for part in &flush.members {
-            if let Part::Sent(key) = *part {
-                self.remove_inner(cx, key);
-                cx.has_dead_pieces = true;
-            }
-        }
+        flush.members.iter().for_each(|part| self.drop_part(cx, *part));
         Some(flush)
+    }
+
+    fn drop_part(&mut self, cx: &mut Cx<'_>, part: Part) {
+        if let Part::Sent(key) = part {
+            self.remove_inner(cx, key);
+            cx.has_dead_pieces = true;
+        }
     }
 
     fn send_flush(&mut self, cx: &mut Cx<'_>, place: usize) {
@@ -147,17 +171,17 @@ impl Copies {
         self.review_flush(cx, place);
     }
 
-    /// Declares a member behind in all open chunks, as what it has there may not be permanent. An error if it is the last of some chunk:
-    /// then nothing is decided.
-    pub(super) fn do_without(&mut self, member: u16) -> Result<(), ()> {
+    /// Declares a member behind in all open chunks, as what it has there may not be permanent. An error if some chunk has too few other current copies on
+    /// members that `count` and are not out: then nothing is decided.
+    pub(super) fn do_without(&mut self, member: u16, count: impl Fn(u16) -> bool) -> Result<(), ()> {
         let open: Vec<(u32, usize)> = self
             .image
             .chunks_of(member)
             .filter(|&(chunk, copy)| self.image.marks(chunk).is_open && self.current(chunk) & bit(copy) != 0)
             .collect();
         let others = |chunk: u32, copy: usize| {
-            let others = each(self.current(chunk) & !bit(copy)).filter(|&c| !self.is_out(self.member_of(chunk, c)));
-            others.count()
+            let members = each(self.current(chunk) & !bit(copy)).map(|c| self.member_of(chunk, c));
+            members.filter(|&m| !self.is_out(m) && count(m)).count()
         };
         if open.iter().any(|&(chunk, copy)| others(chunk, copy) < self.min_current) {
             return Err(());

@@ -3,7 +3,7 @@
 //! A flash that lies has written everything after some time. So when a member's device restarts, its copies of these chunks are in question as
 //! those of open chunks are. A gateway that starts anew knows of none.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::units::Time;
@@ -20,6 +20,8 @@ pub struct Lately {
     settled: BTreeMap<u32, Time>,
     /// In the order of time; a chunk that was settled again is here more than once.
     order: VecDeque<(Time, u32)>,
+    /// Members whose devices have restarted, and their chunks that no other member was there to be compared with.
+    unasked: BTreeSet<(u16, u32)>,
 }
 
 impl Lately {
@@ -39,6 +41,16 @@ impl Lately {
                 self.settled.remove(&chunk);
             }
         }
+    }
+
+    /// A chunk of a member whose device has restarted is to be compared once another member with a copy is there.
+    pub fn ask_later(&mut self, member: u16, chunk: u32) {
+        self.unasked.insert((member, chunk));
+    }
+
+    /// Takes those to be compared of which that can be said.
+    pub fn take_unasked(&mut self, is_over: impl Fn(u16, u32) -> bool) -> Vec<(u16, u32)> {
+        self.unasked.extract_if(.., |&(member, chunk)| is_over(member, chunk)).collect()
     }
 
     /// The chunks, in order.

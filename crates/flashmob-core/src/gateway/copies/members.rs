@@ -190,16 +190,45 @@ impl Copies {
     }
 
     /// Chunks that were settled lately with a copy on a member, which is current and can be compared with another: its flash may have confirmed
-    /// what it had not written. Without another one that is there, nothing could be done but wait.
+    /// what it had not written. Where no other is there yet, reads go on, and it is compared later.
     fn settled_lately(&mut self, cx: &Cx<'_>, member: u16) -> Vec<(u32, usize)> {
+        if planted::is(Bug::SettledLatelyTrusted) {
+            return Vec::new();
+        }
         let chunks: Vec<u32> = self.lately.chunks(cx.now).collect();
-        let is_in_question = |&(chunk, copy): &(u32, usize)| {
-            let current = self.current(chunk);
-            let is_settled = !self.image.marks(chunk).is_open && !planted::is(Bug::SettledLatelyTrusted);
-            is_settled && current & bit(copy) != 0 && self.is_any_sure(cx, chunk, current & !bit(copy))
-        };
         let of_member = chunks.into_iter().filter_map(|chunk| Some((chunk, self.copy_on(chunk, member)?)));
-        of_member.filter(is_in_question).collect()
+        let is_in_question = |&(chunk, copy): &(u32, usize)| {
+            !self.image.marks(chunk).is_open && self.current(chunk) & bit(copy) != 0 && self.current(chunk) != bit(copy)
+        };
+        let in_question: Vec<(u32, usize)> = of_member.filter(is_in_question).collect();
+        let (now, later): (Vec<_>, Vec<_>) =
+            in_question.into_iter().partition(|&(chunk, copy)| self.has_sure_other(cx, chunk, copy));
+        later.iter().for_each(|(chunk, _)| self.lately.ask_later(member, *chunk));
+        now
+    }
+
+    fn has_sure_other(&self, cx: &Cx<'_>, chunk: u32, copy: usize) -> bool {
+        self.is_any_sure(cx, chunk, self.current(chunk) & !bit(copy))
+    }
+
+    /// Compares what members had settled before their devices restarted, if other copies are there now.
+    fn compare_settled(&mut self, cx: &mut Cx<'_>) {
+        let mut lately = std::mem::take(&mut self.lately);
+        let current =
+            |member: u16, chunk: u32| self.copy_on(chunk, member).filter(|&c| self.current(chunk) & bit(c) != 0);
+        let is_over = |member, chunk| current(member, chunk).is_none_or(|copy| self.has_sure_other(cx, chunk, copy));
+        let taken = lately.take_unasked(is_over);
+        let taken: Vec<_> = taken.into_iter().filter_map(|(m, chunk)| Some((chunk, current(m, chunk)?))).collect();
+        self.lately = lately;
+        for (chunk, copy) in taken {
+            let marks = self.image.marks(chunk);
+            self.leave(chunk, bit(copy));
+            if !marks.is_open {
+                self.reopened.insert(chunk);
+            }
+            self.mark(chunk, Marks { is_open: true, doubtful: marks.doubtful | bit(copy), ..marks });
+            self.judge(cx, chunk);
+        }
     }
 
     /// Whether one of these copies lies on a member whose present start is known.
@@ -341,6 +370,7 @@ impl Copies {
         }
         self.members[usize::from(member)].usable_since = cx.now;
         self.members[usize::from(member)].is_born = true;
+        self.compare_settled(cx);
         for chunk in self.doubtful.iter().copied().collect::<Vec<_>>() {
             self.judge(cx, chunk);
         }

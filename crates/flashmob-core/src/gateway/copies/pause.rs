@@ -103,7 +103,7 @@ impl Copies {
         self.members[usize::from(member)].needed_at = None;
         if !self.is_out(member) {
             // Nothing waits for what it has not made permanent. Others have it, or it would be needed.
-            let _ = self.do_without(member);
+            let _ = self.do_without(member, |_| true);
             self.go_on_without(cx, member, "it is paused");
         }
         self.look_at(cx.now);
