@@ -22,7 +22,6 @@ start_copies 3 64MiB 'size = "64MiB"' 'evict_after = "3s"' 'timeout = "60s"'
 fits() { resize 96MiB --dry-run; }
 wait_for 60 'free room to be looked through' fits
 refused 'there is no room for more than the nodes have' '96 MiB would fit' "$FLASHMOB" volume resize "$ADMIN" pool --size 100MiB
-refused 'it does not shrink' 'cannot shrink' "$FLASHMOB" volume resize "$ADMIN" pool --size 32MiB
 refused 'a part of a chunk is not had' '72 MiB would be' "$FLASHMOB" volume resize "$ADMIN" pool --size 70MiB
 check 'an unknown volume is not found' test 404 = "$(posted '{"volume":"other","size_bytes":8388608}')"
 check 'a part of a chunk is a bad request' test 400 = "$(posted '{"volume":"pool","size_bytes":1}')"

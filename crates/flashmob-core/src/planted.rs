@@ -137,6 +137,12 @@ listed! {
         GrownIntoQuarantine => "grown-into-quarantine",
         /// Clients may use new chunks before these are on record.
         GrownToldEarly => "grown-told-early",
+        /// A volume is made smaller without a look at what lies behind its new end.
+        ShrinkUnlooked => "shrink-unlooked",
+        /// Changes behind the new end of a volume are taken while it is looked there.
+        ShrinkTakesChanges => "shrink-takes-changes",
+        /// Slots of chunks that are cut off are used before that is on record.
+        ShrunkFreedEarly => "shrunk-freed-early",
         /// Answers to reads are passed on though the gateway's lease is over.
         LeaseIgnored => "lease-ignored",
         /// A lease is counted from when it was granted, not from when it was asked for.

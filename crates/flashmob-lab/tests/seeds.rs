@@ -44,6 +44,7 @@ fn faults_of_copies() -> [Fault; 25] {
         Fault::Join(false),
         Fault::Remove(0),
         Fault::Grow(1),
+        Fault::Shrink(1, true),
         Fault::Standby(time),
         Fault::StoreAway(time),
     ]

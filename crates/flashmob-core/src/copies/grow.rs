@@ -1,4 +1,4 @@
-//! A volume grows: chunks are appended, in slots that are free.
+//! A volume grows: chunks are appended, in slots that are free. It shrinks: the last chunks are gone.
 
 use std::collections::BTreeSet;
 
@@ -61,6 +61,16 @@ impl MapImage {
             return Err(MapError::UnknownChunks { first_chunk: 0, count: chunks.into(), chunks: self.chunks() });
         }
         self.shown = chunks;
+        Ok(())
+    }
+
+    /// The volume has so many chunks from now on: clients may use all of them.
+    pub(super) fn shrink(&mut self, chunks: u32) -> Result<(), MapError> {
+        if chunks > self.chunks() || chunks == 0 {
+            return Err(MapError::UnknownChunks { first_chunk: 0, count: chunks.into(), chunks: self.chunks() });
+        }
+        self.drop_last(self.chunks() - chunks);
+        self.shown = self.shown.min(chunks);
         Ok(())
     }
 

@@ -417,6 +417,7 @@ impl MapImage {
             Record::Joining { member, is_joining, overwrites } => self.set_joining(member, is_joining, overwrites),
             Record::Gone { member } => self.remove_member(member),
             Record::Shown { chunks } => self.show(chunks),
+            Record::Shrunk { chunks } => self.shrink(chunks),
         }
     }
 
@@ -424,6 +425,17 @@ impl MapImage {
     pub(super) fn add_marks(&mut self, chunks: u32, marks: Marks) {
         self.marks.resize(self.marks.len() + chunks as usize, marks);
         self.tally.count(marks, self.copies, chunks);
+    }
+
+    /// The last so many chunks are gone, with their places.
+    pub(super) fn drop_last(&mut self, chunks: u32) {
+        let left = self.chunks().saturating_sub(chunks);
+        for marks in self.marks.drain(left as usize..) {
+            self.tally.forget(marks, self.copies);
+        }
+        for place in self.places.drain(left as usize * self.copies..) {
+            self.taken.free(place);
+        }
     }
 
     pub(super) fn set_marks(&mut self, chunk: u32, marks: Marks) {
@@ -463,8 +475,13 @@ impl MapImage {
             let current_bytes = current.size_bytes;
             return Err(MapError::ExtentShrinks { member, given_bytes: size_bytes, current_bytes });
         }
-        if let Some(first) = self.members.iter().position(|other| other.extent_id == extent_id) {
-            return Err(MapError::ExtentTwice { first, second: usize::from(member) });
+        match self.members.iter().position(|other| other.extent_id == extent_id) {
+            Some(same) if same == usize::from(member) && !is_unknown_extent(&extent_id) => {
+                self.members[same].size_bytes = size_bytes;
+                return Ok(());
+            }
+            Some(first) => return Err(MapError::ExtentTwice { first, second: usize::from(member) }),
+            None => {}
         }
         if is_unknown_extent(&current.extent_id) {
             // It is there for the first time, and replaces none.

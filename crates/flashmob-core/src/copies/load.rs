@@ -48,9 +48,8 @@ impl Loader {
                 self.add_places(*first_chunk, places)
             }
             // A snapshot says where a member's extent is by the member's record, and where a copy is by its chunk's places.
-            (Record::Extent { .. } | Record::Moved { .. } | Record::Member { .. } | Record::Places { .. }, _) => {
-                Err(MapError::Order(record.name()))
-            }
+            (Record::Extent { .. } | Record::Moved { .. } | Record::Member { .. }, _)
+            | (Record::Places { .. } | Record::Shrunk { .. }, _) => Err(MapError::Order(record.name())),
             (_, Some(image)) if self.is_complete => image.change(record),
             _ => Err(MapError::Order(record.name())),
         }

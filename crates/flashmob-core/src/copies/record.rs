@@ -74,7 +74,7 @@ pub enum Record {
         count: u64,
     },
     /// A member's extent was replaced by a fresh one: all copies on it are behind, and its boot id is unknown. If its extent was not known
-    /// yet ([`unknown_extent`](super::unknown_extent)), it is only named.
+    /// yet ([`unknown_extent`](super::unknown_extent)), it is only named. If it is the extent that the member has, that has grown.
     Extent {
         /// The member.
         member: u16,
@@ -158,6 +158,11 @@ pub enum Record {
         /// At least as many as before.
         chunks: u32,
     },
+    /// The volume has so many chunks from now on. The slots of the others are free.
+    Shrunk {
+        /// From 1 to as many as there were.
+        chunks: u32,
+    },
 }
 
 listed! {
@@ -185,6 +190,7 @@ listed! {
         Joining = 18 => "joining",
         Gone = 19 => "gone",
         Shown = 20 => "shown",
+        Shrunk = 21 => "shrunk",
     }
 }
 
@@ -226,6 +232,7 @@ impl Record {
             Record::Joining { .. } => Kind::Joining,
             Record::Gone { .. } => Kind::Gone,
             Record::Shown { .. } => Kind::Shown,
+            Record::Shrunk { .. } => Kind::Shrunk,
         }
     }
 
@@ -315,7 +322,7 @@ impl Record {
                 out.push(if *is_joining { 1 + u8::from(*overwrites) } else { 0 });
             }
             Record::Gone { member } => out.extend_from_slice(&member.to_le_bytes()),
-            Record::Shown { chunks } => out.extend_from_slice(&chunks.to_le_bytes()),
+            Record::Shown { chunks } | Record::Shrunk { chunks } => out.extend_from_slice(&chunks.to_le_bytes()),
         }
     }
 
@@ -402,6 +409,7 @@ impl Record {
             }
             Kind::Gone => Record::Gone { member: fields.u16()? },
             Kind::Shown => Record::Shown { chunks: fields.u32()? },
+            Kind::Shrunk => Record::Shrunk { chunks: fields.u32()? },
         }))
     }
 }

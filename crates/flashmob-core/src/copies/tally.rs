@@ -43,8 +43,13 @@ impl Tally {
 
     /// A chunk had marks `old` and has `new`.
     pub fn move_one(&mut self, old: Marks, new: Marks, copies: usize) {
-        self.each(old, copies, |counter| *counter = counter.saturating_sub(1));
+        self.forget(old, copies);
         self.count(new, copies, 1);
+    }
+
+    /// A chunk with these marks is gone.
+    pub fn forget(&mut self, marks: Marks, copies: usize) {
+        self.each(marks, copies, |counter| *counter = counter.saturating_sub(1));
     }
 
     /// Calls `change` for each counter of chunks with these marks.

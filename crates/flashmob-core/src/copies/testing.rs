@@ -90,6 +90,7 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
         1 => (member(), 0..3u8).prop_map(|(member, state)| Record::Joining { member, is_joining: state > 0, overwrites: state > 1 }),
         1 => member().prop_map(|member| Record::Gone { member }),
         1 => (0..=chunks).prop_map(|chunks| Record::Shown { chunks }),
+        1 => (0..=chunks).prop_map(|chunks| Record::Shrunk { chunks }),
         1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }

@@ -49,8 +49,8 @@ pub enum Action {
 pub enum Event {
     /// A volume is ready: its name, its size in bytes, its number of nodes.
     VolumeReady(String, u64, usize),
-    /// A volume with copies has grown: its name, its size in bytes.
-    VolumeGrown(String, u64),
+    /// A volume with copies has grown, or shrinks: its name, its size in bytes.
+    VolumeResized(String, u64),
     /// Every node of a volume has a link: the volume's name.
     VolumeLinked(String),
     /// A node's first link is up.

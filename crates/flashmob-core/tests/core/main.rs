@@ -14,6 +14,7 @@ mod copies_pause;
 mod copies_pieces;
 mod copies_rot;
 mod copies_scrub;
+mod copies_shrink;
 mod copies_silence;
 mod digests;
 mod fairness;

@@ -255,7 +255,7 @@ fn tell_totals(t: &Totals) {
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(
-            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first",
+            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first",
             t.evicted_copies,
             t.resynced,
             t.moved,
@@ -264,6 +264,7 @@ fn tell_totals(t: &Totals) {
             t.joined,
             t.removed,
             t.grown,
+            t.shrunk,
             t.compared,
             t.mended,
             t.held_answers,

@@ -115,6 +115,8 @@ fn errno_of(failure: Failure) -> u32 {
     match failure {
         Failure::Io => EIO,
         Failure::NoSpace => ENOSPC,
+        // Behind the end of a volume that was made smaller.
+        Failure::Invalid => EINVAL,
         // None that a client may see here.
         other => 1000 + other as u32,
     }
@@ -469,6 +471,10 @@ impl World {
         // Where memory is short, requests of sick nodes hold up others.
         let is_crowded = self.is_crowded() && (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
         let is_of_map = self.is_map_to_blame(pending.op, pending.at);
+        let is_refused = errno == EINVAL || (errno == ENOSPC && pending.op.mutates());
+        if is_refused && self.is_behind_end(pending.op, &pending.spans, pending.at) {
+            return Ok(());
+        }
         if is_known && (is_excused || is_loss || is_crowded || is_of_map) {
             return Ok(());
         }

@@ -102,6 +102,8 @@ pub enum Fault {
     Remove(usize),
     /// Somebody gives the volume so many chunks more, if there is room. Of volumes with copies.
     Grow(u32),
+    /// So many chunks are to be cut off, with what they hold or only if they hold nothing. Of volumes with copies.
+    Shrink(u32, bool),
     /// The gateway cannot renew its lease; the standby takes over when it is over, and the former gateway is gone so much later. Of volumes with
     /// copies.
     Standby(Duration),
@@ -110,7 +112,7 @@ pub enum Fault {
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 43;
+pub const FAULT_KINDS: usize = 44;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +184,7 @@ impl Fault {
         "grow",
         "standby",
         "store-away",
+        "shrink",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -231,6 +234,7 @@ impl Fault {
             Fault::Grow(_) => 40,
             Fault::Standby(_) => 41,
             Fault::StoreAway(_) => 42,
+            Fault::Shrink(..) => 43,
         }
     }
 
@@ -451,6 +455,7 @@ impl World {
             Fault::Join(overwrites) => self.join(overwrites),
             Fault::Remove(node) => self.remove(node),
             Fault::Grow(chunks) => self.grow(chunks),
+            Fault::Shrink(chunks, gives_up) => self.shrink(chunks, gives_up),
             Fault::Standby(lasts) => self.await_standby(lasts),
             Fault::StoreAway(lasts) => self.store_goes(lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),

@@ -46,7 +46,7 @@ impl Scenario {
     /// By how many chunks a volume of that size has grown.
     pub(super) fn grown_chunks(&self, size_bytes: u64) -> u64 {
         let plan = self.copies.as_ref().filter(|plan| plan.growth > 0);
-        plan.map_or(0, |plan| (size_bytes - self.first_bytes()) / plan.chunk_bytes)
+        plan.map_or(0, |plan| size_bytes.saturating_sub(self.first_bytes()) / plan.chunk_bytes)
     }
 
     fn first_bytes(&self) -> u64 {
@@ -67,12 +67,14 @@ impl World {
         }
     }
 
-    /// The volume may have grown for those who use it. It never shrinks.
+    /// The volume may have another size for those who use it.
     pub(super) fn note_size(&mut self) {
         let layout = self.gateway.core.as_ref().filter(|_| !self.gateway.is_former).and_then(|core| core.layout(0));
         let Some(size_bytes) = layout.map(|layout| layout.size_bytes()) else { return };
-        if size_bytes < self.size_bytes && self.scenario.growth() > 0 {
-            return self.ctx.fail(format!("the volume had {} bytes, and has {size_bytes}", self.size_bytes));
+        if self.scenario.growth() > 0 {
+            self.note_shrunk(size_bytes);
+            self.least_bytes = self.least_bytes.min(size_bytes);
+            self.most_bytes = self.most_bytes.max(size_bytes);
         }
         self.size_bytes = size_bytes;
     }
@@ -82,7 +84,7 @@ impl World {
         if self.scenario.growth() == 0 {
             return size_bytes == self.size_bytes;
         }
-        (self.scenario.first_bytes()..=self.size_bytes).contains(&size_bytes)
+        (self.least_bytes..=self.most_bytes).contains(&size_bytes)
     }
 
     /// The size of the volume for a client: NBD clients keep to the one that they were told.

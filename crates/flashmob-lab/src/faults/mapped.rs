@@ -260,6 +260,7 @@ impl World {
         let is_dead = |member: u16| dead[usize::from(member)];
         is_done
             && self.are_lies_known()
+            && !self.is_shrinking()
             && self.are_moves_done(dead)
             && self.have_joined(dead)
             && (0..self.scenario.extents_bytes.len()).all(|node| !self.is_member(node) || self.is_extent_known(node))

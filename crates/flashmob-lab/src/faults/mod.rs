@@ -55,6 +55,7 @@ mod scenario;
 mod scenario_copies;
 mod scrub;
 mod second;
+mod shrink;
 mod signed;
 mod slow_flush;
 mod stall;
@@ -232,6 +233,8 @@ pub struct Totals {
     pub removed: u64,
     /// Chunks that volumes have grown by.
     pub grown: u64,
+    /// How often volumes were made smaller.
+    pub shrunk: u64,
     /// Slots that they left, whose bytes were given back.
     pub freed: u64,
     /// Chunks whose copies were compared.
@@ -287,6 +290,7 @@ impl Totals {
             (&mut self.joined, other.joined),
             (&mut self.removed, other.removed),
             (&mut self.grown, other.grown),
+            (&mut self.shrunk, other.shrunk),
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.mended, other.mended),
@@ -349,6 +353,11 @@ struct World {
     clients: Vec<Client>,
     oracle: Oracle,
     size_bytes: u64,
+    /// The least and the most that it has had.
+    least_bytes: u64,
+    most_bytes: u64,
+    /// How it was to be made smaller.
+    shrinks: Vec<shrink::Attempt>,
     disturbed_until: Vec<Option<Time>>,
     /// When the last effect of the faults so far is over.
     calm_at: Time,
@@ -413,6 +422,9 @@ impl World {
             clients: scenario.clients.iter().cloned().map(Client::new).collect(),
             oracle,
             size_bytes,
+            least_bytes: size_bytes,
+            most_bytes: size_bytes,
+            shrinks: Vec::new(),
             disturbed_until: vec![None; nodes],
             calm_at: Time::default(),
             gone: BTreeSet::new(),

@@ -224,9 +224,19 @@ impl Oracle {
 
     /// A write is asked for; follows [`Oracle::asked`].
     pub fn write_asked(&mut self, client: usize, asked: Stamp, range: (u64, u64), leaves: Leaves) -> WriteId {
+        let id = self.add_write(asked, range, leaves);
+        self.clients[client].unflushed.push(id);
+        id
+    }
+
+    /// A range is to be zeros, which no client has asked for; follows [`Oracle::asked`].
+    pub fn zeros_asked(&mut self, asked: Stamp, range: (u64, u64)) -> WriteId {
+        self.add_write(asked, range, Leaves::Zeros)
+    }
+
+    fn add_write(&mut self, asked: Stamp, range: (u64, u64), leaves: Leaves) -> WriteId {
         let id = self.known.writes.len() as WriteId;
         self.known.writes.push(Write { leaves, range, asked, ended: NEVER, settled: NEVER });
-        self.clients[client].unflushed.push(id);
         let (flushed, oldest) = (self.flushed, self.open.first().copied().unwrap_or(asked));
         self.for_cells(range, |_, cell, _| {
             if cell.entries.len() > 2 {

@@ -28,6 +28,7 @@ use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
 use super::second;
+use super::shrink;
 use super::slow_flush;
 use super::stall;
 use super::stolen;
@@ -130,6 +131,7 @@ impl Scenario {
         moves::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd3_a145), &mut scenario);
         joins::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0070_1175), &mut scenario);
         grow::draw(&mut SmallRng::seed_from_u64(seed ^ 0x93_0375), &mut scenario);
+        shrink::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0005_41a7), &mut scenario);
         lease::draw(&mut scenario);
         scenario
     }

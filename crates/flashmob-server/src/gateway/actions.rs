@@ -79,7 +79,7 @@ fn tell(event: &Event) {
                 plural(*nodes)
             );
         }
-        Event::VolumeGrown(name, size_bytes) => {
+        Event::VolumeResized(name, size_bytes) => {
             log::info!("volume {name}: it has {} ({size_bytes} bytes) now", Bytes(*size_bytes));
         }
         Event::VolumeLinked(name) => log::info!("volume {name} ready"),

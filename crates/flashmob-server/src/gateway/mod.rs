@@ -22,6 +22,7 @@ mod open;
 mod place;
 mod recorded;
 mod report;
+mod resize;
 pub mod scrub_file;
 mod secure;
 mod server;

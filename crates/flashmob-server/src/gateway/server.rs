@@ -30,6 +30,7 @@ use super::native::{NativeCalls, NativeHandle, native};
 use super::newcomers::Newcomers;
 use super::open::{named_extents, open_place, volume_spec};
 use super::recorded::Unrecorded as UnrecordedChange;
+use super::resize::Shrinks;
 use super::secure::{NbdDoor, Secrecy, WayIn};
 use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
@@ -134,6 +135,8 @@ pub struct GatewayServer {
     pub(super) newcomers: Newcomers,
     /// The same of moves, and of nodes that are added or removed.
     pub(super) unrecorded_changes: Vec<UnrecordedChange>,
+    /// Volumes that are to be made smaller.
+    pub(super) shrinks: Shrinks,
     /// The volumes as configured, and the limit of each buffer of a link: for nodes that are added.
     pub(super) volumes: Vec<VolumeConfig>,
     pub(super) share_bytes: u64,
@@ -321,6 +324,7 @@ impl GatewayServer {
             unrecorded: Vec::new(),
             newcomers: Newcomers::default(),
             unrecorded_changes: Vec::new(),
+            shrinks: Shrinks::default(),
             volumes: config.volumes.clone(),
             share_bytes,
             pauses: Vec::new(),

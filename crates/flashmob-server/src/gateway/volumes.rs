@@ -4,8 +4,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use flashmob_core::gateway::{
-    BadRange, CopiesStatus, MeasureError, MemberStatus, PassStatus, PauseError, ReplaceError, Replaced, ResizeError,
-    Resized, ScrubStatus,
+    BadRange, CopiesStatus, MeasureError, MemberStatus, PassStatus, PauseError, ReplaceError, Replaced, ScrubStatus,
 };
 use flashmob_core::units::Time;
 
@@ -16,8 +15,7 @@ use crate::status::replace::{News, Refusal, Replacement};
 use crate::status::report::NodeOfVolume;
 use crate::status::volumes::{
     BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, PauseAnswer, PauseRequest, Rebuild,
-    ReplaceAnswer, ReplaceRequest, ResizeAnswer, ResizeRequest, SCHEMA, ScrubAnswer, ScrubDetails, ScrubRequest,
-    VolumeDetails, VolumesReport,
+    ReplaceAnswer, ReplaceRequest, SCHEMA, ScrubAnswer, ScrubDetails, ScrubRequest, VolumeDetails, VolumesReport,
 };
 use crate::store::ExtentId;
 
@@ -74,9 +72,7 @@ impl GatewayServer {
             }
             VolumeQuestion::Resize(asked) => {
                 if asked.claim.take() {
-                    let decided = self.resize(now, &asked.request);
-                    let size_bytes = if asked.request.dry_run { 0 } else { asked.request.size_bytes };
-                    self.answer_with_size(decided, size_bytes, asked.answer);
+                    self.resize(now, asked);
                 }
             }
             VolumeQuestion::Remove(asked) => {
@@ -196,18 +192,6 @@ impl GatewayServer {
         let measurement = self.gateway.measurement(now)?;
         let place = self.gateway.place_of(measurement.node)?;
         Some(MeasurementReport::of(&measurement, place))
-    }
-
-    /// Returns the answer, and the volume with the number of the record that must be durable.
-    fn resize(&mut self, now: Time, request: &ResizeRequest) -> Result<(ResizeAnswer, (usize, u64)), Refusal> {
-        let ResizeRequest { volume, size_bytes, dry_run } = request;
-        let place = self.volume_named(volume)?;
-        let resized = self.gateway.resize(now, place, *size_bytes, *dry_run).map_err(|error| match error {
-            ResizeError::PartOfChunk { .. } => Refusal::Bad(error.to_string()),
-            _ => Refusal::Conflict(error.to_string()),
-        })?;
-        let Resized { from_bytes, to_bytes, number } = resized;
-        Ok((ResizeAnswer { volume: volume.clone(), from_bytes, size_bytes: to_bytes }, (place, number)))
     }
 
     /// Returns the answer, and the volume with the number of the record that must be durable.

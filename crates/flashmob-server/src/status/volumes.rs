@@ -366,7 +366,9 @@ pub struct AddAnswer {
     pub address: String,
 }
 
-/// Asks a gateway to make a volume with copies larger. The body of a POST to `/volumes/resize`.
+/// Asks a gateway to give a volume with copies another size. The body of a POST to `/volumes/resize`.
+///
+/// Making it smaller takes its time: the answer says that it is under way, and the same request with its number gets the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeRequest {
@@ -374,12 +376,18 @@ pub struct ResizeRequest {
     pub volume: String,
     /// The size that it is to have, in bytes: a multiple of its chunks.
     pub size_bytes: u64,
+    /// What lies behind a smaller end is given up.
+    #[serde(default)]
+    pub give_up: bool,
     /// Only say whether that can be.
     #[serde(default)]
     pub dry_run: bool,
+    /// What came of one that is under way, by its number. Nothing is begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<u64>,
 }
 
-/// It is on record, unless it is a dry run.
+/// It is on record, unless it is a dry run, or under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResizeAnswer {
     /// The volume's name.
@@ -388,6 +396,20 @@ pub struct ResizeAnswer {
     pub from_bytes: u64,
     /// What it has now. Clients that are connected keep to the size that they were told.
     pub size_bytes: u64,
+    /// It does not have that yet: what lies behind the new end is being looked through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<UnderWay>,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// Its number.
+    pub number: u64,
+    /// Bytes that were looked at.
+    pub done_bytes: u64,
+    /// All of them.
+    pub total_bytes: u64,
 }
 
 /// Asks a gateway to remove a node that has no copies any more. The body of a POST to `/volumes/remove`.

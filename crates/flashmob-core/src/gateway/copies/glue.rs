@@ -52,13 +52,13 @@ impl Gateway {
         };
         let result = event(copies, &mut cx);
         copies.end_void_jobs(&mut cx);
-        let grown_bytes = copies.take_size();
+        let told_bytes = copies.take_size();
         let Cx { ended, taken, breaks, probes, has_dead_pieces, losses, superseded, mirrored, .. } = cx;
         state.losses += losses;
-        if let Some(layout) = grown_bytes.and_then(|bytes| Layout::mapped(bytes).ok()) {
+        if let Some(layout) = told_bytes.and_then(|bytes| Layout::mapped(bytes).ok()) {
             let (name, size_bytes) = (state.spec.name.clone(), layout.size_bytes());
             state.layout = Some(layout);
-            self.actions.push_back(Action::Tell(Event::VolumeGrown(name, size_bytes)));
+            self.actions.push_back(Action::Tell(Event::VolumeResized(name, size_bytes)));
         }
         self.metrics.counters.losses += losses;
         for (client, bytes) in taken {
@@ -142,6 +142,9 @@ impl Gateway {
             copies.note_use(now);
             let count = if copies.deposed.is_some() {
                 cx.ended.push_back((key, Some(Failure::Io)));
+                1
+            } else if let Some(failure) = copies.behind_end(op, spans) {
+                cx.ended.push_back((key, Some(failure)));
                 1
             } else {
                 match op {
@@ -227,6 +230,10 @@ impl Gateway {
                 Inner::Orphans { member } => {
                     let data = std::mem::take(&mut request.buffer);
                     copies.orphans_found(cx, member, result.map(|()| data));
+                }
+                Inner::Look { chunk } => {
+                    let data = std::mem::take(&mut request.buffer);
+                    copies.looked(cx, chunk, key, result.map(|()| data));
                 }
                 Inner::Scrub { serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);

@@ -53,6 +53,12 @@ impl Lately {
         self.unasked.extract_if(.., |&(member, chunk)| is_over(member, chunk)).collect()
     }
 
+    /// Chunks from this one on are gone.
+    pub fn forget_behind(&mut self, chunks: u32) {
+        self.settled.split_off(&chunks);
+        self.unasked.retain(|&(_, chunk)| chunk < chunks);
+    }
+
     /// The chunks, in order.
     pub fn chunks(&mut self, now: Time) -> impl Iterator<Item = u32> {
         self.forget(now);

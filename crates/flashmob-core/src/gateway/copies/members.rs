@@ -428,6 +428,7 @@ impl Copies {
     /// A member has no link any more.
     pub(super) fn unlinked(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.drop_clears(cx, member);
+        self.drop_looks(cx, Some(member));
         let Some(key) = self.members.get_mut(usize::from(member)).and_then(|m| m.sync.take()) else { return };
         self.remove_inner(cx, key);
         cx.has_dead_pieces = true;

@@ -48,6 +48,7 @@ mod resize;
 mod scrub;
 mod search;
 mod settle;
+mod shrink;
 mod speed;
 mod status;
 mod usual;
@@ -94,6 +95,8 @@ pub use scrub::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, Flaw, PassKept, PassStatus, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
 use search::Order;
+use shrink::Shrink;
+pub use shrink::ShrinkStatus;
 pub use status::{CopiesCounters, CopiesStatus, MemberStatus};
 
 /// Most copies of a chunk, with the one that is made on another member.
@@ -223,6 +226,9 @@ pub struct Copies {
     /// Reads that are late.
     hedging: Hedging,
     growth: Growth,
+    /// What it is to lose behind its end, and what came of that last.
+    shrink: Option<Shrink>,
+    shrunk: Option<Result<Resized, ResizeError>>,
     lease: Lease,
     /// The version of the map at the start, until mirrors have it.
     inherited: Option<u64>,
@@ -323,7 +329,9 @@ impl Copies {
             pace: Pace::default(),
             lane_due: None,
             hedging: Hedging::default(),
-            growth: Growth::default(),
+            growth: Growth::new(image.size_bytes()),
+            shrink: None,
+            shrunk: None,
             lease: Lease::new(spec.lease_until),
             inherited: Some(image.version()),
             home_only: spec.home_only,
@@ -474,6 +482,8 @@ impl Copies {
             Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
             // Without them, what clients have written there would be lost.
             Record::Places { .. } | Record::Shown { .. } => true,
+            // Without it, chunks that are gone would be believed to lie where others do by then.
+            Record::Shrunk { .. } => true,
             // Without it, what was copied to the member meanwhile would be taken for somebody else's.
             Record::Joining { .. } => true,
             // Without it, a device would seem to have restarted that has not: with one that has, all copies would seem to have lost power.

@@ -28,6 +28,8 @@ pub enum Inner {
     Clear { member: u16, slot: u32 },
     /// Free slots are looked through.
     Orphans { member: u16 },
+    /// A chunk behind the end that the volume is to have.
+    Look { chunk: u32 },
     /// A copy of a range that is scrubbed.
     Scrub { serial: u64, copy: usize },
 }

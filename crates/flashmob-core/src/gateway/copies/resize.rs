@@ -17,8 +17,22 @@ pub struct Growth {
     /// The last chunks that were appended are durable from this number on, and that clients may use them from that one.
     appended: u64,
     shown: u64,
-    /// It has grown, durably: so large is it for clients.
-    told_bytes: Option<u64>,
+    /// It has grown, durably, or it shrinks: so large is it for clients.
+    pub(super) told_bytes: Option<u64>,
+    /// What it has for clients.
+    has_bytes: u64,
+}
+
+impl Growth {
+    /// Of a volume that has this size at the gateway's start.
+    pub fn new(has_bytes: u64) -> Growth {
+        Growth { has_bytes, ..Growth::default() }
+    }
+
+    /// The size that it has for clients.
+    pub fn has_bytes(&self) -> u64 {
+        self.has_bytes
+    }
 }
 
 /// A volume has, or will have, another size.
@@ -39,9 +53,26 @@ pub enum ResizeError {
     /// A part of a chunk.
     #[error("{size_bytes} bytes are not a multiple of the chunk of {chunk_bytes}; {} would be", Bytes(*next_bytes))]
     PartOfChunk { size_bytes: u64, chunk_bytes: u64, next_bytes: u64 },
-    /// It would lose what lies behind the new end.
-    #[error("the volume has {} already, and cannot shrink", Bytes(*from_bytes))]
+    /// It would lose what lies behind the new end: see [`Gateway::shrink`].
+    #[error("the volume has {} already: it would be smaller than that", Bytes(*from_bytes))]
     Shrinks { from_bytes: u64 },
+    /// The same, and something lies there.
+    #[error(
+        "what would be cut off holds data, at byte {offset_bytes} for example: trim it first, as `blkdiscard --offset` does, or give it up \
+         with --yes"
+    )]
+    HoldsData { offset_bytes: u64 },
+    /// Nobody can say whether something lies there.
+    #[error(
+        "it cannot be seen whether what would be cut off holds data, as node {name} is away; give it up with --yes, or try again"
+    )]
+    Away { name: String },
+    /// Clients use what would be cut off.
+    #[error("reads or changes of what would be cut off do not end; try again")]
+    Busy,
+    /// It has not the size yet that was asked for before.
+    #[error("the size of the volume is being changed already; try again in a moment")]
+    UnderWay,
     /// Nodes are full.
     #[error(
         "there is no room for so much: {} would fit on the nodes that are there; add a node (`flashmob volume add`), or fill nodes evenly first \
@@ -64,6 +95,9 @@ impl Copies {
     /// Appends chunks until the volume has this size.
     fn grow(&mut self, cx: &mut Cx<'_>, size_bytes: u64, is_dry: bool) -> Result<Resized, ResizeError> {
         self.may_decide()?;
+        if self.shrink.is_some() {
+            return Err(ResizeError::UnderWay);
+        }
         let (from_bytes, chunk_bytes) = (self.image.size_bytes(), self.image.chunk_bytes());
         // With what was asked for before and is not shown yet.
         let has_bytes = u64::from(self.image.chunks()) * chunk_bytes;
@@ -110,7 +144,7 @@ impl Copies {
                 (state.sync_after, state.used) = (sync_after, cx.now);
             }
         }
-        self.grown();
+        self.order_anew();
         let number = self.log.wanted();
         self.growth.appended = number;
         self.log.wait(number, Waiter::Grown);
@@ -136,6 +170,11 @@ impl Copies {
         }
     }
 
+    /// Whether clients do not have all of its chunks yet.
+    pub(super) fn is_growing(&self) -> bool {
+        self.image.shown() < self.image.chunks() || !self.log.is_durable(self.growth.shown)
+    }
+
     /// A gateway before this one was killed before it could show chunks.
     pub(super) fn resume_growth(&mut self, cx: &mut Cx<'_>) {
         if self.image.shown() < self.image.chunks() {
@@ -145,7 +184,9 @@ impl Copies {
 
     /// The size that the volume has got, if that is news.
     pub(super) fn take_size(&mut self) -> Option<u64> {
-        self.growth.told_bytes.take()
+        let told_bytes = self.growth.told_bytes.take()?;
+        self.growth.has_bytes = told_bytes;
+        Some(told_bytes)
     }
 }
 

@@ -44,8 +44,8 @@ fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
 }
 
 impl Copies {
-    /// There are more chunks than before.
-    pub(super) fn grown(&mut self) {
+    /// There are other chunks than before.
+    pub(super) fn order_anew(&mut self) {
         (self.order, self.next_search) = (Order::of(self.image.chunks()), 0);
     }
 

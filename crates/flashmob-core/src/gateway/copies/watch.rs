@@ -52,6 +52,7 @@ impl Copies {
             self.take_effect(cx);
         }
         self.resume_growth(cx);
+        self.go_on_shrinking(cx);
         let settles = self.settle(cx);
         let soon = self.is_waiting().then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
@@ -83,6 +84,7 @@ impl Copies {
             || self.log.is_busy()
             || self.chunks.values().any(|c| c.is_waited_for() || !c.changes.is_empty())
             || self.inner.len() > 1
+            || self.shrink.is_some()
             || self.has_freed()
     }
 

@@ -37,7 +37,7 @@ impl Copies {
     }
 
     /// A slot is in quarantine from now on.
-    pub(super) fn free(&mut self, place: Place, after: u64) {
+    pub(in super::super) fn free(&mut self, place: Place, after: u64) {
         let freed = Freed { after, clear: None, is_tried: false, is_clean: false };
         self.moves.freed.insert((place.member, place.slot), freed);
     }

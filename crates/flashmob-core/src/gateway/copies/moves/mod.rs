@@ -94,6 +94,13 @@ impl Moves {
         Moves { searches: members.map(search).collect(), ..Moves::default() }
     }
 
+    /// Chunks from this one on are gone. None of them moves.
+    pub fn forget_behind(&mut self, chunks: u32) {
+        for set in [&mut self.distrusted, &mut self.unreadable, &mut self.without_source] {
+            set.split_off(&chunks);
+        }
+    }
+
     /// One more member.
     pub fn add(&mut self) {
         self.searches.push(Search::default());

@@ -111,6 +111,14 @@ impl BadBlocks {
         }
     }
 
+    /// Chunks from this one on are gone.
+    pub fn forget_behind(&mut self, chunks: u32) {
+        if !self.blocks.split_off(&(chunks, 0)).is_empty() {
+            self.version += 1;
+            self.unlisted = 0;
+        }
+    }
+
     /// Whether a block is listed as one that differs between these copies, and each has what it had then.
     pub fn differs_as_listed(&self, chunk: u32, block: u32, copies: u8, hash: impl Fn(usize) -> u64) -> bool {
         let listed = self.blocks.get(&(chunk, block)).filter(|known| (known.0, known.1) == (Flaw::Differs, copies));

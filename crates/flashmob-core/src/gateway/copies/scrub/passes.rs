@@ -218,6 +218,17 @@ impl Copies {
         self.scrub(cx);
     }
 
+    /// Chunks from this one on are gone: nothing is looked at there any more.
+    pub(in super::super) fn end_scrubs_behind(&mut self, cx: &mut Cx<'_>, chunks: u32) {
+        self.drop_scrubs(cx, |_| true);
+        self.scrub.bad.forget_behind(chunks);
+        // Only copies that are compared can differ.
+        if let Some(run) = self.scrub.run_mut(Of::Compare).filter(|run| run.place >= chunks) {
+            (run.suspect, run.job) = (None, None);
+        }
+        self.scrub.look_at(cx.now);
+    }
+
     /// A member's extent was replaced: what is on it is written anew.
     pub(in super::super) fn forget_scrub_of(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.drop_scrubs(cx, |of| of == Of::Verify(member));

@@ -1,0 +1,349 @@
+//! A volume with copies shrinks while it is used: the chunks behind its new end are given up.
+//!
+//! ```text
+//!  asked ─▶ changes behind the end are refused ─▶ those under way end ─▶ a copy of each chunk is a hole ─▶ the end is the new one for clients
+//!                                                                      (or what it holds is given up)        │
+//!                               the slots are freed ◀─ decided, in mirrors as well ◀─ reads behind it end ◀──┘
+//! ```
+//!
+//! Until it is decided nothing is lost: whatever prevents it before, and a gateway that is killed, leave the volume as it was.
+
+use std::collections::BTreeMap;
+
+use super::log::Waiter;
+use super::resize::{ResizeError, Resized};
+use super::{Copies, Cx, Inner, each};
+use crate::copies::Record;
+use crate::gateway::Gateway;
+use crate::gateway::state::RequestKey;
+use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
+use crate::units::Time;
+use crate::wire::map::{MAP_BYTES, Map};
+
+/// Chunks that are looked at at a time.
+const LOOKS_MAX: usize = 16;
+
+/// A volume that is to shrink.
+#[derive(Debug)]
+pub struct Shrink {
+    /// So many chunks it will have.
+    chunks: u32,
+    /// What lies behind the end is given up, whatever it is.
+    gives_up: bool,
+    /// It is only looked whether it can be.
+    is_dry: bool,
+    step: Step,
+    /// When it last went on.
+    since: Time,
+    /// Of a chunk that cannot be looked at, a member that is away.
+    awaits: Option<u16>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Changes behind the end have to end.
+    Changes,
+    /// Chunks behind it are looked at.
+    Looks {
+        next: u32,
+        /// Those that were asked for: by chunk, from where in it, and of which member.
+        out: BTreeMap<u32, (u32, u16, RequestKey)>,
+    },
+    /// Reads behind the end have to end.
+    Reads,
+}
+
+/// How far a volume is with shrinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShrinkStatus {
+    /// Bytes behind the new end that were looked at.
+    pub done_bytes: u64,
+    /// All of them.
+    pub total_bytes: u64,
+}
+
+impl Shrink {
+    fn is_behind(&self, chunk: u32) -> bool {
+        chunk >= self.chunks
+    }
+}
+
+impl Copies {
+    /// Begins to shrink to this size. [`Copies::shrunk`] will have the outcome.
+    fn begin_shrink(&mut self, cx: &Cx<'_>, size_bytes: u64, gives_up: bool, is_dry: bool) -> Result<(), ResizeError> {
+        self.may_decide()?;
+        let chunk_bytes = self.image.chunk_bytes();
+        if !size_bytes.is_multiple_of(chunk_bytes) || size_bytes == 0 {
+            let next_bytes = size_bytes.max(1).next_multiple_of(chunk_bytes);
+            return Err(ResizeError::PartOfChunk { size_bytes, chunk_bytes, next_bytes });
+        }
+        if self.shrink.is_some() || self.is_growing() {
+            return Err(ResizeError::UnderWay);
+        }
+        // Not more than it has.
+        let chunks = u32::try_from(size_bytes / chunk_bytes).unwrap_or(u32::MAX).min(self.image.chunks());
+        self.shrunk = None;
+        self.shrink = Some(Shrink { chunks, gives_up, is_dry, step: Step::Changes, since: cx.now, awaits: None });
+        self.look_at(cx.now);
+        Ok(())
+    }
+
+    /// Why a request of a client is refused: it is for what lies behind the end, or will, if it is a change.
+    pub(super) fn behind_end(&self, op: Op, spans: &[(u64, u32)]) -> Option<Failure> {
+        let is_ending = |shrink: &&Shrink| !shrink.is_dry && op.mutates() && !planted::is(Bug::ShrinkTakesChanges);
+        let chunks = self.shrink.as_ref().filter(is_ending).map(|shrink| shrink.chunks);
+        // Clients that connected before the volume shrank know another end.
+        let end = chunks.map_or(self.growth.has_bytes(), |chunks| u64::from(chunks) * self.image.chunk_bytes());
+        let is_behind = spans.iter().any(|&(at, len)| at + u64::from(len) > end);
+        is_behind.then_some(if op.mutates() { Failure::NoSpace } else { Failure::Invalid })
+    }
+
+    /// Takes the next steps that need not wait.
+    pub(super) fn go_on_shrinking(&mut self, cx: &mut Cx<'_>) {
+        while let Some(shrink) = &self.shrink {
+            if let Err(error) = self.may_decide() {
+                return self.end_shrink(cx, Err(error.into()));
+            }
+            let is_over = match &shrink.step {
+                Step::Changes => {
+                    shrink.is_dry || !self.changes.iter().any(|(_, change)| shrink.is_behind(change.chunk))
+                }
+                Step::Looks { .. } => self.look_behind_end(cx),
+                Step::Reads => !self.is_read_behind_end(),
+            };
+            let Some(shrink) = &mut self.shrink else { return };
+            if !is_over {
+                if cx.now - shrink.since >= self.timeout {
+                    let node = shrink.awaits.filter(|_| matches!(shrink.step, Step::Looks { .. }));
+                    let error = node.map_or(ResizeError::Busy, |member| ResizeError::Away { name: cx.name(member) });
+                    return self.end_shrink(cx, Err(error));
+                }
+                return self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+            }
+            shrink.since = cx.now;
+            match shrink.step {
+                Step::Changes if !shrink.gives_up => {
+                    shrink.step = Step::Looks { next: shrink.chunks, out: BTreeMap::new() };
+                }
+                Step::Changes | Step::Looks { .. } if shrink.is_dry => {
+                    let chunks = shrink.chunks;
+                    let resized = self.resized_to(chunks);
+                    return self.end_shrink(cx, Ok(resized));
+                }
+                Step::Changes | Step::Looks { .. } => {
+                    shrink.step = Step::Reads;
+                    self.growth.told_bytes = Some(u64::from(shrink.chunks) * self.image.chunk_bytes());
+                }
+                Step::Reads => {
+                    let chunks = shrink.chunks;
+                    return self.cut_off(cx, chunks);
+                }
+            }
+        }
+    }
+
+    fn resized_to(&self, chunks: u32) -> Resized {
+        let chunk_bytes = self.image.chunk_bytes();
+        let (from_bytes, to_bytes) = (self.image.size_bytes(), u64::from(chunks) * chunk_bytes);
+        Resized { from_bytes, to_bytes, number: 0 }
+    }
+
+    /// Whether a client's read has a part behind the end.
+    fn is_read_behind_end(&self) -> bool {
+        let Some(shrink) = &self.shrink else { return false };
+        let end = u64::from(shrink.chunks) * self.image.chunk_bytes();
+        let is_behind = |inner: &Inner| matches!(inner, Inner::Read(read) if read.spans.iter().any(|&(at, len)| at + u64::from(len) > end));
+        self.inner.iter().any(|(_, inner)| is_behind(inner))
+    }
+
+    /// Asks a copy of each chunk behind the end where it holds data. True if all were looked at, and are holes.
+    fn look_behind_end(&mut self, cx: &mut Cx<'_>) -> bool {
+        loop {
+            let Some(Shrink { step: Step::Looks { next, out }, .. }) = &mut self.shrink else { return false };
+            let chunk = *next;
+            if chunk >= self.image.chunks() {
+                return out.is_empty();
+            }
+            if out.len() >= LOOKS_MAX {
+                return false;
+            }
+            if self.is_on_hold(chunk) {
+                self.await_chunk(chunk);
+                self.compare_soon(cx, chunk);
+                if self.is_on_hold(chunk) {
+                    return false;
+                }
+            }
+            if !self.ask_behind_end(cx, chunk, 0) {
+                self.await_chunk(chunk);
+                return false;
+            }
+            if let Some(Shrink { step: Step::Looks { next, .. }, .. }) = &mut self.shrink {
+                *next += 1;
+            }
+        }
+    }
+
+    /// A chunk cannot be looked at now.
+    fn await_chunk(&mut self, chunk: u32) {
+        let holders = self.members_of(chunk, self.holders(chunk));
+        if let Some(shrink) = &mut self.shrink {
+            shrink.awaits = holders.into_iter().next();
+        }
+    }
+
+    /// Asks for the holes of the rest of a chunk. False if no current copy can be asked.
+    fn ask_behind_end(&mut self, cx: &mut Cx<'_>, chunk: u32, from: u32) -> bool {
+        let Some(copy) = each(self.usable_of(cx, chunk, self.current(chunk))).next() else { return false };
+        let Some((member, offset_bytes)) = self.locate(chunk, copy, from) else { return false };
+        let what = (Op::Map, OpFlags::NONE);
+        let key = self.insert_inner(cx, Inner::Look { chunk }, what.0, what.1, vec![0; MAP_BYTES]);
+        let len = self.image.chunk_bytes() as u32 - from;
+        self.send(cx, key, member, what, (offset_bytes, len));
+        if let Some(Shrink { step: Step::Looks { out, .. }, .. }) = &mut self.shrink {
+            out.insert(chunk, (from, member, key));
+        }
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        true
+    }
+
+    /// A copy of a chunk behind the end has told where it holds data.
+    pub(super) fn looked(&mut self, cx: &mut Cx<'_>, chunk: u32, key: RequestKey, result: Result<Vec<u8>, Failure>) {
+        let Some(Shrink { step: Step::Looks { out, next }, since, .. }) = &mut self.shrink else { return };
+        let Some((from, _, _)) = out.get(&chunk).copied().filter(|out| out.2 == key) else { return };
+        out.remove(&chunk);
+        let len = self.image.chunk_bytes() as u32 - from;
+        // It is asked again, or another.
+        if result.as_ref().is_err_and(|failure| *failure != Failure::NotSupported) {
+            *next = chunk.min(*next);
+            return;
+        }
+        *since = cx.now;
+        let bytes = result.unwrap_or_default();
+        let map = Map::decode(&bytes, len).ok();
+        let mut looked = 0;
+        let mut data_at = None;
+        for (run_bytes, is_hole) in map.iter().flat_map(Map::runs) {
+            data_at = data_at.or((!is_hole).then_some(looked));
+            looked += run_bytes;
+        }
+        if let Some(at) = data_at.or((looked == 0).then_some(0)).filter(|_| !planted::is(Bug::ShrinkUnlooked)) {
+            let offset_bytes = u64::from(chunk) * self.image.chunk_bytes() + u64::from(from + at);
+            return self.end_shrink(cx, Err(ResizeError::HoldsData { offset_bytes }));
+        }
+        let is_whole = looked == 0 || looked >= len;
+        if !is_whole && !self.ask_behind_end(cx, chunk, from + looked) {
+            self.look_later(chunk);
+        }
+        self.look_at(cx.now);
+    }
+
+    fn look_later(&mut self, chunk: u32) {
+        if let Some(Shrink { step: Step::Looks { next, .. }, .. }) = &mut self.shrink {
+            *next = chunk.min(*next);
+        }
+    }
+
+    /// A member has no link any more: others are asked.
+    pub(super) fn drop_looks(&mut self, cx: &mut Cx<'_>, member: Option<u16>) {
+        let Some(Shrink { step: Step::Looks { out, .. }, .. }) = &mut self.shrink else { return };
+        let of_member = out.extract_if(.., |_, (_, of, _)| member.is_none_or(|member| *of == member));
+        for (chunk, (_, _, key)) in of_member.collect::<Vec<_>>() {
+            self.remove_inner(cx, key);
+            cx.has_dead_pieces = true;
+            self.look_later(chunk);
+        }
+    }
+
+    /// It is over, or prevented.
+    fn end_shrink(&mut self, cx: &mut Cx<'_>, outcome: Result<Resized, ResizeError>) {
+        self.drop_looks(cx, None);
+        let Some(shrink) = self.shrink.take() else { return };
+        if outcome.is_err() && matches!(shrink.step, Step::Reads) {
+            // Clients have the old end again.
+            self.growth.told_bytes = Some(self.image.size_bytes());
+        }
+        self.shrunk = Some(outcome);
+    }
+
+    /// Nothing is addressed to chunks behind the end by clients any more: they are given up.
+    fn cut_off(&mut self, cx: &mut Cx<'_>, chunks: u32) {
+        let resized = self.resized_to(chunks);
+        let behind = chunks..self.image.chunks();
+        if behind.is_empty() {
+            let number = self.log.wanted();
+            return self.end_shrink(cx, Ok(Resized { number, ..resized }));
+        }
+        for chunk in self.jobs.range(chunks..).map(|(&chunk, _)| chunk).collect::<Vec<_>>() {
+            self.give_up(cx, chunk);
+        }
+        self.void_jobs.split_off(&chunks);
+        self.end_scrubs_behind(cx, chunks);
+        let places: Vec<_> = behind.flat_map(|chunk| self.image.places(chunk).to_vec()).collect();
+        let number = self.decide(Record::Shrunk { chunks });
+        let after = if planted::is(Bug::ShrunkFreedEarly) { 0 } else { number };
+        places.into_iter().for_each(|place| self.free(place, after));
+        self.log.wait(number, Waiter::Freed);
+        self.chunks.split_off(&chunks);
+        self.rot.split_off(&chunks);
+        self.stuck.split_off(&chunks);
+        self.moves.forget_behind(chunks);
+        self.lately.forget_behind(chunks);
+        for set in [&mut self.doubt, &mut self.doubtful, &mut self.reopened] {
+            set.split_off(&chunks);
+        }
+        self.order_anew();
+        self.plan_anew(cx);
+        self.end_shrink(cx, Ok(Resized { number, ..resized }));
+        // They may have waited for doubtful copies.
+        self.review_flushes(cx);
+    }
+
+    /// How far it is.
+    pub(super) fn shrink_status(&self) -> Option<ShrinkStatus> {
+        let shrink = self.shrink.as_ref()?;
+        let all = self.image.chunks() - shrink.chunks;
+        let done = match &shrink.step {
+            Step::Changes => 0,
+            Step::Looks { next, out } => (*next - shrink.chunks).saturating_sub(out.len() as u32),
+            Step::Reads => all,
+        };
+        let bytes = |chunks: u32| u64::from(chunks) * self.image.chunk_bytes();
+        Some(ShrinkStatus { done_bytes: bytes(done), total_bytes: bytes(all) })
+    }
+}
+
+impl Gateway {
+    /// Begins to make a volume with copies smaller. What lies behind its new end must be holes, unless it `gives_up` that. If `is_dry`, it is only looked
+    /// whether that can be.
+    ///
+    /// [`Gateway::take_shrunk`] will have the outcome. Clients that were told the former size get errors for what lies behind the new one.
+    pub fn shrink(
+        &mut self,
+        now: Time,
+        volume: usize,
+        size_bytes: u64,
+        gives_up: bool,
+        is_dry: bool,
+    ) -> Result<(), ResizeError> {
+        let begun = self.with_copies(now, volume, |copies, cx| copies.begin_shrink(cx, size_bytes, gives_up, is_dry));
+        begun.unwrap_or(Err(super::MoveError::NoCopies.into()))
+    }
+
+    /// What came of making a volume smaller, once.
+    pub fn take_shrunk(&mut self, volume: usize) -> Option<Result<Resized, ResizeError>> {
+        let copies = self.volumes.get_mut(volume)?.copies.as_deref_mut()?;
+        if let Some(reason) = copies.deposed.clone().filter(|_| copies.shrink.is_some()) {
+            copies.shrink = None;
+            return Some(Err(super::MoveError::Deposed(reason).into()));
+        }
+        copies.shrunk.take()
+    }
+
+    /// How far a volume is with getting smaller; `None` if it does not.
+    #[must_use]
+    pub fn shrink_status(&self, volume: usize) -> Option<ShrinkStatus> {
+        self.volumes.get(volume)?.copies.as_deref()?.shrink_status()
+    }
+}
