@@ -102,10 +102,14 @@ fn seeds_that_once_failed_pass() {
 /// Seeds that find, in this order, a doubtful copy that lacks an acknowledged change, a read whose repetition counts the failures of before,
 /// a change that counts on a copy whose device restarted after it had done it, a read that goes back to a copy that failed it, as the other is late, a
 /// chunk that settled lately, and is open again when its device is back, as a change waited for its move, moves that no mirror has, as all were
-/// given up that were late, a flush that waits for two members that are put out in turn, and a flash that lied whose other copy comes later.
+/// given up that were late, a flush that waits for two members that are put out in turn, a flash that lied whose other copy comes later, room that
+/// clients use before it is on record, as they knew a larger size, chunks that are cut off before it is known who keeps a mirror, and a read that fails
+/// though one of its copies was not asked.
 #[test]
 fn seeds_with_copies_that_once_failed_pass() {
-    for seed in [50_007_692, 101_002_199, 55_022_234, 55_040_932, 975_234_247, 976_175_902, 975_215_078, 974_016_113] {
+    let of_open_clusters =
+        [50_007_692, 101_002_199, 55_022_234, 55_040_932, 975_234_247, 976_175_902, 975_215_078, 974_016_113];
+    for seed in of_open_clusters.into_iter().chain([977_187_161, 977_439_967, 977_433_817]) {
         let violation = run(Scenario::with_copies_from_seed(seed), false).violation;
         assert_eq!(violation, None, "seed {seed}");
     }

@@ -102,6 +102,10 @@ pub struct NodeArgs {
     /// Folder for the identity file of a block device.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// The data has become larger, as a partition that has grown: use all of it. A file gets the size that --size says. For nodes of volumes with copies,
+    /// whose gateway gives the new room to the volume.
+    #[arg(long, conflicts_with = "forget")]
+    grow: bool,
     /// Forget the volume that the extent belongs to, so that another can take it. The old volume loses this data.
     #[arg(long)]
     forget: bool,
@@ -156,6 +160,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     let store = StoreConfig {
         path: args.data,
         size_bytes: args.size,
+        grow: args.grow,
         threads: args.threads,
         engine,
         direct: args.direct,

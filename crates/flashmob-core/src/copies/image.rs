@@ -476,7 +476,7 @@ impl MapImage {
             return Err(MapError::ExtentShrinks { member, given_bytes: size_bytes, current_bytes });
         }
         match self.members.iter().position(|other| other.extent_id == extent_id) {
-            Some(same) if same == usize::from(member) && !is_unknown_extent(&extent_id) => {
+            Some(same) if same == usize::from(member) && size_bytes > current.size_bytes => {
                 self.members[same].size_bytes = size_bytes;
                 return Ok(());
             }

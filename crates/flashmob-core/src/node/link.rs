@@ -212,7 +212,9 @@ impl Node {
             return Err((RefuseReason::Busy, text));
         }
         let size = self.config.size_bytes;
-        if hello.size_bytes != 0 && hello.size_bytes != size {
+        // A gateway that has it in a volume with copies learns from the welcome that it has grown.
+        let has_grown = remembered.is_some() && hello.charge.is_some() && hello.size_bytes < size;
+        if hello.size_bytes != 0 && hello.size_bytes != size && !has_grown {
             let text = format!("the extent has {size} bytes, the gateway's configuration says {}", hello.size_bytes);
             return Err((RefuseReason::Size, text));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::testing::FlashBed;
 use flashmob_core::copies::MapImage;
-use flashmob_core::gateway::{ResizeError, Resized};
+use flashmob_core::gateway::{LinkPhase, ResizeError, Resized};
 use flashmob_core::op::{Failure, Op};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -94,4 +94,39 @@ fn room_that_was_not_looked_through_is_not_used() {
     resize(&mut bed, 6).unwrap();
     bed.pass(SECOND * 3);
     assert_eq!(shown(&bed), 6);
+}
+
+#[test]
+fn an_extent_that_has_grown_brings_its_room() {
+    let mut bed = bed();
+    resize(&mut bed, 6).unwrap();
+    bed.pass(SECOND * 3);
+    assert_eq!(resize(&mut bed, 8), Err(ResizeError::NoRoom { fit_bytes: 6 * CHUNK_BYTES }));
+    let kept = bed.block(0, 0, 3);
+    for n in 0..2 {
+        let was = bed.nodes[n].bytes.len();
+        bed.unlink(n);
+        bed.until_connecting(n);
+        // Somebody else's data lies there.
+        bed.nodes[n].bytes.resize(was + 2 * CHUNK_BYTES as usize + 100, 7);
+        bed.link(n);
+        bed.pass(SECOND * 3);
+        assert_eq!(bed.bed.gateway.map(0).unwrap().members()[n].size_bytes, bed.nodes[n].bytes.len() as u64);
+        assert!(bed.nodes[n].bytes[was..was + 2 * CHUNK_BYTES as usize].iter().all(|byte| *byte == 0), "it is cleared");
+    }
+    resize(&mut bed, 8).unwrap();
+    bed.pass(SECOND * 3);
+    assert_eq!((shown(&bed), bed.block(0, 0, 3)), (8, kept));
+    let client = bed.client;
+    bed.bed.submit(client, Op::Read, 6 * CHUNK_BYTES, 2 * CHUNK_BYTES as u32);
+    bed.serve();
+    assert_eq!(bed.results(), [Ok(vec![0; 2 * CHUNK_BYTES as usize])]);
+    // One that has become smaller is refused.
+    bed.unlink(0);
+    bed.until_connecting(0);
+    let less = bed.nodes[0].bytes.len() - 1;
+    bed.nodes[0].bytes.truncate(less);
+    bed.link(0);
+    bed.serve();
+    assert_eq!(bed.bed.gateway.status().volumes[0].nodes[0].links[0].phase, LinkPhase::Waiting);
 }

@@ -73,8 +73,9 @@ impl World {
         let Some(size_bytes) = layout.map(|layout| layout.size_bytes()) else { return };
         if self.scenario.growth() > 0 {
             self.note_shrunk(size_bytes);
-            self.least_bytes = self.least_bytes.min(size_bytes);
-            self.most_bytes = self.most_bytes.max(size_bytes);
+            if size_bytes != self.size_bytes {
+                self.sizes.push((self.ctx.now, size_bytes));
+            }
         }
         self.size_bytes = size_bytes;
     }
@@ -84,7 +85,7 @@ impl World {
         if self.scenario.growth() == 0 {
             return size_bytes == self.size_bytes;
         }
-        (self.least_bytes..=self.most_bytes).contains(&size_bytes)
+        self.sizes.iter().any(|&(_, had)| had == size_bytes)
     }
 
     /// The size of the volume for a client: NBD clients keep to the one that they were told.

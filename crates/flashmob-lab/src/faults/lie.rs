@@ -48,12 +48,15 @@ impl World {
         }
     }
 
-    /// Whether the gateway has heard of all losses of power behind lies. It learns of one when the node is linked again.
+    /// Whether the gateway has heard of all losses of power behind lies. It learns of one when the node is linked again, which a radio that dozes may put
+    /// off.
     pub(super) fn are_lies_known(&self) -> bool {
-        let is_to_be_linked = |node: usize| {
+        let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return true };
+        let is_known = |node: usize| {
             let state = &self.nodes[node];
-            state.store.lies_until != Time::default() && !state.is_dead
+            let known = image.members().get(node).and_then(|member| member.boot_id);
+            state.store.lies_until == Time::default() || state.is_dead || !state.is_start_unseen(known)
         };
-        (0..self.nodes.len()).all(|node| !is_to_be_linked(node) || self.gateway.links_ready(node) > 0)
+        (0..self.nodes.len()).all(is_known)
     }
 }

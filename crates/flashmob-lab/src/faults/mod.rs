@@ -353,9 +353,8 @@ struct World {
     clients: Vec<Client>,
     oracle: Oracle,
     size_bytes: u64,
-    /// The least and the most that it has had.
-    least_bytes: u64,
-    most_bytes: u64,
+    /// What it has had, and since when.
+    sizes: Vec<(Time, u64)>,
     /// How it was to be made smaller.
     shrinks: Vec<shrink::Attempt>,
     disturbed_until: Vec<Option<Time>>,
@@ -422,8 +421,7 @@ impl World {
             clients: scenario.clients.iter().cloned().map(Client::new).collect(),
             oracle,
             size_bytes,
-            least_bytes: size_bytes,
-            most_bytes: size_bytes,
+            sizes: vec![(Time::default(), size_bytes)],
             shrinks: Vec::new(),
             disturbed_until: vec![None; nodes],
             calm_at: Time::default(),

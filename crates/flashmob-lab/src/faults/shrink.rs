@@ -137,6 +137,9 @@ impl World {
         let was_to_end = |attempt: &Attempt| {
             op.mutates() && end > attempt.to_bytes && attempt.ended.is_none_or(|ended| ended >= asked)
         };
-        !self.shrinks.is_empty() && (end > self.size_bytes || self.shrinks.iter().any(was_to_end))
+        // It may be larger again by now.
+        let before = self.sizes.iter().rposition(|&(since, _)| since <= asked).unwrap_or(0);
+        let is_behind = || self.sizes[before..].iter().any(|&(_, size_bytes)| end > size_bytes);
+        !self.shrinks.is_empty() && (is_behind() || self.shrinks.iter().any(was_to_end))
     }
 }

@@ -379,7 +379,7 @@ pub(super) fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapIma
     // It may have been given another size since.
     if let Some(size_bytes) = copies.size_bytes.filter(|&bytes| bytes != image.size_bytes()) {
         log::warn!(
-            "volume {}: the configuration says {}, and the map {}, which counts: flashmob volume resize makes it larger",
+            "volume {}: the configuration says {}, and the map {}, which counts: flashmob volume resize changes it",
             volume.name,
             Bytes(size_bytes),
             Bytes(image.size_bytes())

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use flashmob_core::copies::{DOMAIN_BYTES_MAX, MapImage, is_unknown_extent};
 use flashmob_core::gateway::{JoinError, MoveError, NewNode, RemoveError};
-use flashmob_core::units::Time;
+use flashmob_core::units::{Bytes, Time};
 
 use super::maps::{Known, own_domain};
 use super::open::open_place;
@@ -45,8 +45,27 @@ pub(super) fn with_members(config: &Config, config_path: &Path, known: &Known) -
         let (nodes, differences) = merged(volume, &image)?;
         volume.nodes = nodes;
         notes.extend(differences);
+        notes.extend(take_sizes(volume, &image));
     }
     Ok((config, notes))
+}
+
+/// Gives the nodes the sizes that the map has for them: an extent may have grown. Returns where the configuration says something else.
+fn take_sizes(volume: &mut VolumeConfig, image: &MapImage) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let known = image.members().iter().map(|member| member.size_bytes);
+    for (number, (node, known_bytes)) in volume.nodes.iter_mut().zip(known).enumerate() {
+        let Some(written_bytes) = node.size_bytes.replace(known_bytes).filter(|&bytes| bytes != known_bytes) else {
+            continue;
+        };
+        if !node.is_gone {
+            let (volume, written, known) = (&volume.name, Bytes(written_bytes), Bytes(known_bytes));
+            notes.push(Note::Warning(format!(
+                "volume {volume}: the configuration says that node {number} has {written}, and the map {known}, which counts"
+            )));
+        }
+    }
+    notes
 }
 
 /// Which line of the configuration each member is, if any. A line is one member at most.

@@ -215,9 +215,12 @@ impl Extent {
         let path = &config.store.path;
         let had_data = std::fs::metadata(path).is_ok_and(|m| m.len() > 0);
         let store_wake = wake.clone();
-        let store = Store::open(config.store.clone(), clock.started(), move || store_wake.wake())?;
         let sidecar = sidecar_path(path, config.state_dir.as_deref());
-        let mut identity = Identity::load_or_create(&sidecar, store.size_bytes())?;
+        if config.store.grow {
+            Identity::check_growth(&sidecar)?;
+        }
+        let store = Store::open(config.store.clone(), clock.started(), move || store_wake.wake())?;
+        let mut identity = Identity::load_or_create(&sidecar, store.size_bytes(), config.store.grow)?;
         if had_data && identity.is_new() {
             log::warn!(
                 "{}: the data exists but {} does not; if that file is elsewhere, stop this node and restore it",

@@ -127,14 +127,29 @@ pub enum IdentityError {
     Newer { path: PathBuf, found: u32 },
     /// The data is not of the size that was recorded.
     #[error(
-        "according to {path} the extent has {recorded_bytes} bytes ({}), but the data has {found_bytes} ({}); \
-         restore the data file, or delete {path} to give up its data",
-        Bytes(*recorded_bytes), Bytes(*found_bytes)
+        "according to {path} the extent has {recorded_bytes} bytes ({}), but the data has {found_bytes} ({}); {}",
+        Bytes(*recorded_bytes), Bytes(*found_bytes), of_size(path, *recorded_bytes, *found_bytes)
     )]
     SizeDiffers { path: PathBuf, recorded_bytes: u64, found_bytes: u64 },
+    /// It is to grow, and belongs to a volume whose size is fixed.
+    #[error(
+        "{path}: the extent belongs to a volume without copies, whose extents cannot grow; start the node without --grow"
+    )]
+    GrowsAlone { path: PathBuf },
     /// The sidecar cannot be read or written.
     #[error("cannot {action} {path}: {source}; check that its directory exists, is writable and has space")]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// What to do about a size that differs.
+fn of_size(path: &Path, recorded_bytes: u64, found_bytes: u64) -> String {
+    let path = path.display();
+    match recorded_bytes < found_bytes {
+        true => format!(
+            "if it was made larger, start the node once with --grow; if it is other data, delete {path} to give up what that says"
+        ),
+        false => format!("restore the data file, or delete {path} to give up its data"),
+    }
 }
 
 /// Why an extent does not take the place it is offered.
@@ -196,18 +211,36 @@ pub fn names_cluster(path: &Path) -> bool {
 }
 
 impl Identity {
-    /// Reads the sidecar at `path` for an extent of `size_bytes`, or makes one with a new extent id if there is none.
-    pub fn load_or_create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
+    /// Refuses an extent that must not `grow`, before anything is changed: that of a volume without copies.
+    pub fn check_growth(path: &Path) -> Result<(), IdentityError> {
+        // What cannot be read is refused later.
+        let text = read_bounded(path, SIDECAR_BYTES_MAX).ok();
+        let identity = text.and_then(|text| Identity::parse(path, &text).ok());
+        match identity.is_some_and(|identity| identity.layout_without_copies().is_some()) {
+            true => Err(IdentityError::GrowsAlone { path: path.to_path_buf() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the sidecar at `path` for an extent of `size_bytes`, or makes one with a new extent id if there is none. One that was smaller is that large
+    /// from then on if it may `grow`.
+    pub fn load_or_create(path: &Path, size_bytes: u64, grow: bool) -> Result<Identity, IdentityError> {
         let text = match read_bounded(path, SIDECAR_BYTES_MAX) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Identity::create(path, size_bytes),
             Err(e) => return Err(failed("read", path, e)),
         };
-        let identity = Identity::parse(path, &text)?;
-        if identity.record.size_bytes != size_bytes {
+        let mut identity = Identity::parse(path, &text)?;
+        let recorded_bytes = identity.record.size_bytes;
+        if recorded_bytes < size_bytes && grow {
+            let (adopted, accepted) = (identity.record.adopted.clone(), identity.record.accepted.clone());
+            identity.replace(Record { size_bytes, adopted, accepted, ..identity.record })?;
+            let (path, from, to) = (path.display(), Bytes(recorded_bytes), Bytes(size_bytes));
+            log::warn!("{path}: the extent had {from}, and has {to} from now on");
+        } else if recorded_bytes != size_bytes {
             return Err(IdentityError::SizeDiffers {
                 path: path.to_path_buf(),
-                recorded_bytes: identity.record.size_bytes,
+                recorded_bytes,
                 found_bytes: size_bytes,
             });
         }

@@ -110,6 +110,8 @@ pub struct StoreConfig {
     pub path: PathBuf,
     /// Size of the extent in bytes. Needed to make a file; an existing file must have this size, a device at least this.
     pub size_bytes: Option<u64>,
+    /// The file, or device, has a larger size than before, or gets it: see [`Identity::load_or_create`](identity::Identity::load_or_create).
+    pub grow: bool,
     /// How many threads carry operations out, 1 to 64.
     pub threads: usize,
     /// How they are carried out.
@@ -130,6 +132,7 @@ impl StoreConfig {
         StoreConfig {
             path: path.into(),
             size_bytes: None,
+            grow: false,
             threads: THREADS_DEFAULT,
             engine: Engine::Threads,
             direct: false,
@@ -200,7 +203,7 @@ impl Store {
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Store, StoreError> {
         let path: &Path = &config.path;
-        let opened = open::open(path, config.size_bytes, config.direct)?;
+        let opened = open::open(path, config.size_bytes, config.grow, config.direct)?;
         let is_plain = !config.direct && !config.no_io && config.model.is_none();
         let may_map = config.mapped == Mapping::Auto && is_plain;
         let mut medium = Medium::new(path, opened);

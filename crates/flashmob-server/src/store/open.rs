@@ -45,8 +45,9 @@ pub(super) struct Opened {
     pub permanent: Permanent,
 }
 
-/// Opens `path` for an extent of `size_bytes` (what it has, if it exists, for `None`), with O_DIRECT if `direct`.
-pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result<Opened, StoreError> {
+/// Opens `path` for an extent of `size_bytes` (what it has, if it exists, for `None`), with O_DIRECT if `direct`. A smaller file gets that size if it may
+/// `grow`.
+pub(super) fn open(path: &Path, size_bytes: Option<u64>, grow: bool, direct: bool) -> Result<Opened, StoreError> {
     if let Some(size_bytes) = size_bytes.filter(|&n| n == 0 || n > i64::MAX as u64) {
         return Err(StoreError::SizeImpossible { path: path.into(), size_bytes });
     }
@@ -89,6 +90,10 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result
         (0, None) => {
             refuse_lost_data(path)?;
             return Err(StoreError::Empty { path: path.into() });
+        }
+        (found, Some(wanted)) if found < wanted && grow => {
+            enlarge(path, &file, wanted)?;
+            wanted
         }
         (found, Some(wanted)) if found != wanted => {
             return Err(StoreError::SizeDiffers { path: path.into(), found_bytes: found, wanted_bytes: wanted });
@@ -158,6 +163,14 @@ pub(crate) fn take_lock(file: &File) -> Result<bool, Errno> {
 
 /// Gives an empty file its size, without allocating it, and makes sure that it survives a power cut.
 fn make(path: &Path, file: &File, size_bytes: u64) -> Result<(), StoreError> {
+    enlarge(path, file, size_bytes)?;
+    sync_parent(path).map_err(|e| open_error("sync the directory of", path, e))?;
+    log::info!("{}: created, {}", path.display(), Bytes(size_bytes));
+    Ok(())
+}
+
+/// Gives a file a larger size, without allocating it, and has that on the flash.
+fn enlarge(path: &Path, file: &File, size_bytes: u64) -> Result<(), StoreError> {
     file.set_len(size_bytes).map_err(|e| match Errno::from_io_error(&e) {
         // ext4 says EFBIG, others EINVAL.
         Some(Errno::FBIG | Errno::INVAL) => {
@@ -166,8 +179,6 @@ fn make(path: &Path, file: &File, size_bytes: u64) -> Result<(), StoreError> {
         _ => open_error("set the size of", path, e),
     })?;
     file.sync_all().map_err(|e| open_error("sync", path, e))?;
-    sync_parent(path).map_err(|e| open_error("sync the directory of", path, e))?;
-    log::info!("{}: created, {}", path.display(), Bytes(size_bytes));
     if let Ok(fs) = rustix::fs::fstatvfs(file) {
         let free_bytes = fs.f_bavail.saturating_mul(fs.f_frsize);
         if free_bytes < size_bytes {

@@ -157,6 +157,49 @@ fn epochs_grow_and_losses_do_not_shrink() {
 }
 
 #[test]
+fn an_extent_that_has_grown_keeps_what_it_has() {
+    let mut image = image(2, 3, 4);
+    image.apply(&set(0, 6, marks(true, 0b01, 0))).unwrap();
+    let before = image.clone();
+    let extent_id = image.members()[1].extent_id;
+    let of_size = |slots| Record::Extent { member: 1, extent_id, size_bytes: slots * CHUNK };
+    assert!(matches!(image.apply(&of_size(3)), Err(MapError::ExtentShrinks { .. })));
+    image.apply(&of_size(9)).unwrap();
+    assert_eq!((image.slots(1), image.slots(0), image.counts()), (9, 4, before.counts()));
+    assert_eq!((image.members()[1].extent_id, image.marks(0)), (extent_id, before.marks(0)));
+    let another = Record::Extent { member: 0, extent_id, size_bytes: 9 * CHUNK };
+    assert!(matches!(image.apply(&another), Err(MapError::ExtentTwice { .. })), "it is the other member's");
+    assert_eq!(MapImage::from_records(&image.snapshot()), Ok(image));
+}
+
+#[test]
+fn a_volume_that_shrinks_gives_its_last_slots_back() {
+    let mut image = image(2, 3, 4);
+    let all = image.clone();
+    for chunks in [0, 7, u32::MAX] {
+        let unknown = MapError::UnknownChunks { first_chunk: 0, count: chunks.into(), chunks: 6 };
+        assert_eq!(image.apply(&Record::Shrunk { chunks }), Err(unknown), "{chunks}");
+    }
+    image.apply(&set(1, 5, marks(true, 0b01, 0b10))).unwrap();
+    image.apply(&Record::Shrunk { chunks: 6 }).unwrap();
+    assert_eq!((image.chunks(), image.shown()), (6, 6), "as many as it has");
+    image.apply(&Record::Shrunk { chunks: 2 }).unwrap();
+    assert_eq!((image.chunks(), image.shown(), image.size_bytes()), (2, 2, 2 * CHUNK));
+    assert_eq!((image.counts().open, image.counts().behind_copies, image.counts().doubtful), (1, 1, 1));
+    assert_eq!((0..3).map(|member| image.copies_on(member)).sum::<u32>(), 4);
+    assert!(image.places(2).is_empty() && image.places(1) == all.places(1));
+    let snapshot = image.snapshot();
+    assert_eq!(MapImage::from_records(&snapshot).as_ref(), Ok(&image));
+    let refused = MapImage::from_records(&[&snapshot[..], &[Record::Shrunk { chunks: 1 }]].concat());
+    assert_eq!(refused, Err(MapError::Order("shrunk")), "a snapshot has what is left");
+    // The slots can be taken again.
+    image.apply(&Record::Places { first_chunk: 2, places: all.places(2).to_vec() }).unwrap();
+    assert_eq!((image.chunks(), image.shown()), (3, 2));
+    image.apply(&Record::Shrunk { chunks: 1 }).unwrap();
+    assert_eq!((image.chunks(), image.shown()), (1, 1), "also before they were shown");
+}
+
+#[test]
 fn a_fresh_extent_has_nothing() {
     let mut image = image(2, 3, 4);
     image.apply(&Record::Boot { member: 1, boot_id: id(50) }).unwrap();

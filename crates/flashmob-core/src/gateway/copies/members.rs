@@ -11,7 +11,7 @@ use crate::copies::{Marks, Record};
 use crate::gateway::Event;
 use crate::gateway::state::{Charged, RequestKey};
 use crate::planted::{self, Bug};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use crate::wire::hello::Welcome;
 
 /// How many of the charges that an extent remembers are kept, the last of them.
@@ -116,7 +116,7 @@ impl Copies {
     /// A member is linked. What its device's restart means is decided now, and has effect when it is durable.
     pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome, charged: Option<Charged>) {
         let Some(known) = self.image.members().get(usize::from(member)) else { return };
-        let (extent_id, boot_id) = (known.extent_id, known.boot_id);
+        let (extent_id, boot_id, known_bytes) = (known.extent_id, known.boot_id, known.size_bytes);
         if self.linear_origin(member).is_some() {
             self.scrub_converted(cx, member);
         }
@@ -124,9 +124,20 @@ impl Copies {
         if seen.is_some() && welcome.remembered < seen && !planted::is(Bug::RestoredBelieved) {
             self.restored(cx, member);
         }
-        if extent_id != welcome.extent_id {
+        let slots = self.image.slots(member);
+        let has_grown = extent_id == welcome.extent_id && welcome.size_bytes > known_bytes;
+        if has_grown {
+            let (from, to) = (Bytes(known_bytes), Bytes(welcome.size_bytes));
+            cx.tell(Event::NodeWarning(cx.name(member), format!("its extent has grown from {from} to {to}")));
+        }
+        if extent_id != welcome.extent_id || has_grown {
             let record = Record::Extent { member, extent_id: welcome.extent_id, size_bytes: welcome.size_bytes };
             self.decide(record);
+        }
+        if has_grown {
+            // What lies there is looked through before it is used.
+            self.search_again(member, slots);
+            self.plan_anew(cx);
         }
         match boot_id {
             Some(boot_id) if boot_id == welcome.boot_id || planted::is(Bug::BootUnchecked) => {}

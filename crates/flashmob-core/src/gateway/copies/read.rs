@@ -10,6 +10,9 @@ use crate::gateway::state::{ClientId, RequestKey};
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 
+/// How often each copy is asked on average, while some have not answered.
+const TRIES_MAX: usize = 3;
+
 /// A client's read.
 #[derive(Debug, Default)]
 pub struct Read {
@@ -20,6 +23,8 @@ pub struct Read {
     pub asked: Vec<(u32, usize)>,
     /// Copies that answered a part of it with bytes that do not match their checksums: chunk, offset in it, copies.
     pub avoid: Vec<(u32, u32, u8)>,
+    /// Copies that failed a part of it otherwise.
+    pub failed: Vec<(u32, u32, u8)>,
     /// It has waited for the changes that its bytes may show.
     pub was_held: bool,
     /// One of those failed: its bytes may be on no copy that stays.
@@ -180,6 +185,7 @@ impl Copies {
             if let Some(Inner::Read(read)) = self.inner.get_mut(place) {
                 (read.was_held, read.failures) = (false, 0);
                 read.avoid.clear();
+                read.failed.clear();
                 read.asked.clear();
                 read.hedged.clear();
                 read.round += 1;
@@ -246,15 +252,19 @@ impl Copies {
             self.route_read(cx, piece.request, (chunk, at, len), piece.buffer_at, Some(copy));
             return true;
         }
-        let chunk_bytes = self.image.chunk_bytes();
+        let (chunk_bytes, current, copies) = (self.image.chunk_bytes(), self.current(chunk), self.image.copies());
+        let at = (piece.offset_bytes % chunk_bytes) as u32;
         let Some(read) = self.read_mut(cx, piece.request) else { return false };
         let parts: usize = read.spans.iter().map(|s| cut(chunk_bytes, s.0, s.1.into()).len()).sum();
         read.failures += 1;
-        if read.failures as usize > (self.image.copies() - 1) * parts {
+        read.failed.push((chunk, at, bit(copy)));
+        let of_part = read.failed.iter().filter(|part| (part.0, part.1) == (chunk, at));
+        // One that was late, or had just been linked, may have been passed over for one that fails it again.
+        let is_left = current & !of_part.fold(0, |mask, part| mask | part.2) != 0;
+        if !is_left || read.failures as usize > copies * parts * TRIES_MAX {
             return false;
         }
         self.counters.rereads += 1;
-        let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
         self.route_read(cx, piece.request, (chunk, at, piece.len_bytes), piece.buffer_at, Some(copy));
         true
     }

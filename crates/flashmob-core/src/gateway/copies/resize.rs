@@ -70,6 +70,9 @@ pub enum ResizeError {
     /// Clients use what would be cut off.
     #[error("reads or changes of what would be cut off do not end; try again")]
     Busy,
+    /// The gateway has just begun, and the nodes that keep mirrors of the map are away.
+    #[error("no node that keeps a mirror of the map is there; try again once nodes are linked")]
+    Unmirrored,
     /// It has not the size yet that was asked for before.
     #[error("the size of the volume is being changed already; try again in a moment")]
     UnderWay,

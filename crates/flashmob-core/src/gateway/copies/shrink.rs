@@ -106,6 +106,8 @@ impl Copies {
                 return self.end_shrink(cx, Err(error.into()));
             }
             let is_over = match &shrink.step {
+                // A map that is recovered from mirrors must not have the chunks that are cut off: it has to be known who keeps one.
+                Step::Changes if !shrink.is_dry && !self.is_mirrored() => false,
                 Step::Changes => {
                     shrink.is_dry || !self.changes.iter().any(|(_, change)| shrink.is_behind(change.chunk))
                 }
@@ -116,7 +118,11 @@ impl Copies {
             if !is_over {
                 if cx.now - shrink.since >= self.timeout {
                     let node = shrink.awaits.filter(|_| matches!(shrink.step, Step::Looks { .. }));
-                    let error = node.map_or(ResizeError::Busy, |member| ResizeError::Away { name: cx.name(member) });
+                    let error = match node {
+                        Some(member) => ResizeError::Away { name: cx.name(member) },
+                        None if !self.is_mirrored() => ResizeError::Unmirrored,
+                        None => ResizeError::Busy,
+                    };
                     return self.end_shrink(cx, Err(error));
                 }
                 return self.look_at(cx.now + super::watch::WATCH_INTERVAL);

@@ -18,12 +18,14 @@ use super::super::private::create_anew;
 use super::super::sys;
 use super::super::writeback::Writeback;
 use super::error::SumsError;
-use super::format::{BadHeader, Change, HEADER_BYTES, Header, SLOT_BYTES, SLOTS, Shape};
+use super::format::{BadHeader, Change, HEADER_BYTES, Header, SLOT_BYTES, SLOTS, Shape, UNIT_BYTES};
 
 /// Most checksums that are read at once.
 pub(in super::super) const LOAD_MAX: usize = 128;
 /// Zeros are written in parts of this size.
 const ZEROS_BYTES: usize = 64 * 1024;
+/// Bytes are copied in parts of this size.
+const COPIED_BYTES: usize = 1024 * 1024;
 
 /// An open sums file.
 #[derive(Debug)]
@@ -55,30 +57,65 @@ impl SumsFile {
         Ok(SumsFile { file, path: path.to_path_buf(), shape })
     }
 
-    /// Opens the file of an extent. Returns it with its nonce.
+    /// Opens the file of an extent, which may have grown since. Returns it with its nonce.
     pub fn open(path: &Path, extent_id: [u8; 16], size_bytes: u64) -> Result<(SumsFile, [u8; 16]), SumsError> {
-        let shape = Shape::new(size_bytes);
-        let failed = |action, e| SumsError::of(action, path, shape.file_bytes(), e);
+        let mut shape = Shape::new(size_bytes);
+        let most_bytes = shape.file_bytes();
+        let failed = |action, e| SumsError::of(action, path, most_bytes, e);
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => SumsError::Missing { path: path.into() },
             _ => failed("open", e),
         })?;
         let damaged = |why: String| SumsError::Damaged { path: path.into(), why };
-        let (found_bytes, wanted_bytes) =
-            (file.metadata().map_err(|e| failed("examine", e))?.len(), shape.file_bytes());
+        let found_bytes = file.metadata().map_err(|e| failed("examine", e))?.len();
         let mut bytes = vec![0; HEADER_BYTES.min(usize::try_from(found_bytes).unwrap_or(usize::MAX))];
         file.read_exact_at(&mut bytes, 0).map_err(|e| failed("read", e))?;
         let header = Header::decode(&bytes).map_err(|why| match why {
             BadHeader::Damaged(why) => damaged(why.to_string()),
             BadHeader::Version(_) => SumsError::Newer { path: path.into(), why },
         })?;
-        if header.extent_id != extent_id || header.size_bytes != size_bytes {
+        if header.extent_id != extent_id || header.size_bytes > size_bytes {
             return Err(SumsError::Foreign { path: path.into() });
         }
+        shape = Shape::new(header.size_bytes);
+        let wanted_bytes = shape.file_bytes();
         if found_bytes < wanted_bytes {
             return Err(damaged(format!("it has {found_bytes} bytes, and should have {wanted_bytes}")));
         }
         Ok((SumsFile { file, path: path.to_path_buf(), shape }, header.nonce))
+    }
+
+    /// Makes the file anew for its extent, which has grown. Blocks keep their checksums; units that are new, or were not whole, have none yet. It takes
+    /// the place of the old one once it is on the flash. May block.
+    pub fn enlarged(&self, header: &Header) -> Result<SumsFile, SumsError> {
+        let (old, shape) = (self.shape, Shape::new(header.size_bytes));
+        let path = self.path.with_extension("sums.new");
+        let _ = std::fs::remove_file(&path);
+        check_room(&path, shape.file_bytes())?;
+        let make = || -> io::Result<File> {
+            let file = create_anew(&path)?;
+            reserve(&file, shape.file_bytes())?;
+            let mut bitmap = vec![0; old.units().div_ceil(8) as usize];
+            self.file.read_exact_at(&mut bitmap, old.bitmap_at())?;
+            if !old.size_bytes().is_multiple_of(UNIT_BYTES)
+                && let Some(byte) = bitmap.last_mut()
+            {
+                *byte &= !(1 << ((old.units() - 1) % 8));
+            }
+            file.write_all_at(&bitmap, shape.bitmap_at())?;
+            copy(&self.file, (old.slot_at(0), shape.slot_at(0)), (SLOTS * SLOT_BYTES) as u64, &file)?;
+            copy(&self.file, (old.sum_at(0), shape.sum_at(0)), 4 * old.blocks(), &file)?;
+            file.write_all_at(&header.encode(), 0)?;
+            file.sync_all()?;
+            std::fs::rename(&path, &self.path)?;
+            sync_parent(&self.path)?;
+            Ok(file)
+        };
+        let file = make().map_err(|e| {
+            let _ = std::fs::remove_file(&path);
+            SumsError::of("make", &path, shape.file_bytes(), e)
+        })?;
+        Ok(SumsFile { file, path: self.path.clone(), shape })
     }
 
     pub fn shape(&self) -> Shape {
@@ -183,6 +220,19 @@ impl SumsFile {
 
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// Copies bytes from one place of a file to another place of another one.
+fn copy(from: &File, (mut at, mut to_at): (u64, u64), len_bytes: u64, to: &File) -> io::Result<()> {
+    let (end, mut buffer) = (at + len_bytes, vec![0; COPIED_BYTES]);
+    while at < end {
+        let part = (end - at).min(COPIED_BYTES as u64);
+        let bytes = &mut buffer[..part as usize];
+        from.read_exact_at(bytes, at)?;
+        to.write_all_at(bytes, to_at)?;
+        (at, to_at) = (at + part, to_at + part);
+    }
+    Ok(())
 }
 
 /// The bytes of checksums, in `room`.

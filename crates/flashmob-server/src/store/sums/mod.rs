@@ -100,17 +100,20 @@ impl Sums {
         Ok(Sums::with(file, &bitmap))
     }
 
-    /// Opens the file of an extent. Its nonce has to be one of `nonces`; returns which. May block.
+    /// Opens the file of an extent, and makes it anew if that has grown. Its nonce has to be one of `nonces`; returns which. May block.
     pub fn open(
         path: &Path,
         extent_id: ExtentId,
         size_bytes: u64,
         nonces: &[ExtentId],
     ) -> Result<(Sums, ExtentId), SumsError> {
-        let (file, nonce) = SumsFile::open(path, extent_id.0, size_bytes)?;
+        let (mut file, nonce) = SumsFile::open(path, extent_id.0, size_bytes)?;
         let nonce = ExtentId(nonce);
         if !nonces.contains(&nonce) {
             return Err(SumsError::Older { path: path.to_path_buf() });
+        }
+        if file.shape().size_bytes() < size_bytes {
+            file = file.enlarged(&Header { extent_id: extent_id.0, size_bytes, nonce: nonce.0 })?;
         }
         let bitmap = file.load_bitmap()?;
         Ok((Sums::with(file, &bitmap), nonce))

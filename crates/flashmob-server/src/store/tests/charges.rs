@@ -12,7 +12,7 @@ const SIZE_BYTES: u64 = 1 << 30;
 const FIRST: Charge = Charge { map_id: [0xa5; 16], epoch: 5, nonce: u64::MAX, version: 9 };
 
 fn load(path: &Path) -> Identity {
-    Identity::load_or_create(path, SIZE_BYTES).unwrap()
+    Identity::load_or_create(path, SIZE_BYTES, false).unwrap()
 }
 
 fn adopt(identity: &mut Identity, charge: Option<Charge>) -> Result<Adoption, AdoptError> {

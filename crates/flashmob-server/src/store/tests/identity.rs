@@ -14,7 +14,7 @@ fn sidecar(dir: &tempfile::TempDir) -> PathBuf {
 }
 
 fn load(path: &Path) -> Result<Identity, IdentityError> {
-    Identity::load_or_create(path, SIZE_BYTES)
+    Identity::load_or_create(path, SIZE_BYTES, false)
 }
 
 #[test]
@@ -93,9 +93,37 @@ fn another_size_is_refused_with_both() {
     let dir = tempfile::tempdir().unwrap();
     load(&sidecar(&dir)).unwrap();
     for size in [SIZE_BYTES - 1, SIZE_BYTES + 1] {
-        let text = Identity::load_or_create(&sidecar(&dir), size).unwrap_err().to_string();
+        let text = Identity::load_or_create(&sidecar(&dir), size, false).unwrap_err().to_string();
         assert!(text.contains("1073741824") && text.contains(&size.to_string()), "{text}");
     }
+}
+
+#[test]
+fn an_extent_grows_if_it_may_and_never_shrinks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = sidecar(&dir);
+    let first = load(&path).unwrap();
+    let grown = |size, grow| Identity::load_or_create(&path, size, grow);
+    let text = grown(SIZE_BYTES + 1, false).unwrap_err().to_string();
+    assert!(text.contains("start the node once with --grow"), "{text}");
+    let text = grown(SIZE_BYTES - 1, true).unwrap_err().to_string();
+    assert!(text.contains("restore the data file"), "{text}");
+    let larger = grown(SIZE_BYTES + 1, true).unwrap();
+    assert_eq!((larger.size_bytes(), larger.extent_id()), (SIZE_BYTES + 1, first.extent_id()));
+    assert_eq!(grown(SIZE_BYTES + 1, false).unwrap(), larger, "it has that from now on");
+    assert!(grown(SIZE_BYTES, true).is_err());
+}
+
+#[test]
+fn only_extents_of_volumes_with_copies_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = sidecar(&dir);
+    assert!(Identity::check_growth(&path).is_ok(), "there is none");
+    let mut identity = load(&path).unwrap();
+    assert!(Identity::check_growth(&path).is_ok(), "it belongs to no volume");
+    identity.adopt("photos", 0, 2, "linear", None).unwrap();
+    let text = Identity::check_growth(&path).unwrap_err().to_string();
+    assert!(text.contains("without copies"), "{text}");
 }
 
 #[test]
@@ -175,7 +203,7 @@ fn an_adoption_that_cannot_be_recorded_has_not_happened() {
     assert_eq!(fs::read(sidecar(&dir)).unwrap(), whole);
     fs::remove_dir(dir.path().join("data.flashmob.new")).unwrap();
     assert_eq!(identity.adopt("v", 0, 1, "", None).unwrap(), Adoption::New);
-    let text = Identity::load_or_create(&dir.path().join("none/x.flashmob"), 1).unwrap_err().to_string();
+    let text = Identity::load_or_create(&dir.path().join("none/x.flashmob"), 1, false).unwrap_err().to_string();
     assert!(text.contains("directory"), "{text}");
 }
 

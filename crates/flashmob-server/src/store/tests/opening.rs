@@ -217,7 +217,7 @@ fn no_empty_file_is_made_where_an_identity_says_that_there_was_data() {
     let path = dir.path().join("data");
     drop(try_open(plain(&path, Some(SIZE_BYTES))).unwrap());
     let sidecar = super::super::identity::sidecar_path(&path, None);
-    super::super::identity::Identity::load_or_create(&sidecar, SIZE_BYTES).unwrap();
+    super::super::identity::Identity::load_or_create(&sidecar, SIZE_BYTES, false).unwrap();
     for empty in [false, true] {
         fs::remove_file(&path).unwrap();
         if empty {

@@ -587,3 +587,54 @@ fn a_digest_from_the_flash_beside_changes_takes_none_of_them_for_damage() {
         assert_eq!(bed.status().mismatches, 0, "{variant:?}");
     }
 }
+
+#[test]
+fn checksums_go_on_when_an_extent_grows() {
+    for variant in variants() {
+        // Further than the room of its bitmap reaches, too.
+        for grown_bytes in [SIZE_BYTES + 512, 3 * UNIT_BYTES, 4 * UNIT_BYTES + 3584, (32_768 + 5) * UNIT_BYTES] {
+            let mut bed = Bed::new(variant);
+            let (first, last) = (blocks(1, 3), blocks(2, 2));
+            let last_at = SIZE_BYTES as usize - last.len();
+            bed.write(7 * BLOCK, &first).unwrap();
+            bed.write(last_at, &last).unwrap();
+            assert_eq!(bed.rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+            let Bed { dir, rig, .. } = bed;
+            drop(rig);
+            let data = dir.path().join("data");
+            let file = File::options().write(true).open(&data).unwrap();
+            file.set_len(grown_bytes).unwrap();
+            // What lies behind the old end was not written by the store: a partition has whatever was there.
+            let behind = vec![0x5a; (grown_bytes - SIZE_BYTES).min(64 * 1024) as usize];
+            file.write_all_at(&behind, SIZE_BYTES).unwrap();
+            // A bit has flipped in a unit that was whole.
+            file.write_all_at(&[!first[0]], 7 * BLOCK as u64).unwrap();
+            let rig = Rig::open(config(&data, grown_bytes, variant));
+            let path = dir.path().join("data.sums");
+            let (sums, _) = Sums::open(&path, EXTENT, grown_bytes, &[NONCE]).unwrap();
+            rig.store.keep_sums(sums).unwrap();
+            let mut bed = Bed { dir, variant, rig };
+            assert_eq!(bed.read(7 * BLOCK, BLOCK), Err(Failure::Corrupt), "{variant:?} {grown_bytes}");
+            assert_eq!(bed.read(8 * BLOCK, 2 * BLOCK).as_deref(), Ok(&first[BLOCK..]));
+            assert_eq!(bed.read(last_at, last.len()).as_deref(), Ok(&last[..]));
+            assert_eq!(bed.read(SIZE_BYTES as usize, behind.len()).as_deref(), Ok(&behind[..]));
+            let written = blocks(3, 1);
+            let at = (grown_bytes as usize - BLOCK) / BLOCK * BLOCK;
+            bed.write(at, &written).unwrap();
+            assert_eq!(bed.read(at, BLOCK).as_deref(), Ok(&written[..]));
+            // It has that size from now on.
+            assert!(Sums::open(&path, EXTENT, SIZE_BYTES, &[NONCE]).is_err());
+            assert!(!path.with_extension("sums.new").exists());
+        }
+    }
+}
+
+#[test]
+fn what_was_left_of_a_file_that_was_made_larger_is_in_nobodys_way() {
+    let bed = Bed::new(variants()[0]);
+    let path = bed.sums();
+    std::fs::write(path.with_extension("sums.new"), b"cut off").unwrap();
+    assert!(Sums::open(&path, EXTENT, 4 * UNIT_BYTES, &[ExtentId([1; 16])]).is_err(), "of another start");
+    assert_eq!(Sums::open(&path, EXTENT, 4 * UNIT_BYTES, &[NONCE]).unwrap().1, NONCE);
+    assert!(!path.with_extension("sums.new").exists());
+}

@@ -219,7 +219,7 @@ impl Copies {
     }
 
     /// A slot may hold data that nobody could give back: it is looked for again.
-    pub(super) fn search_again(&mut self, member: u16, slot: u32) {
+    pub(in super::super) fn search_again(&mut self, member: u16, slot: u32) {
         if let Some(search) = self.moves.searches.get_mut(usize::from(member))
             && search.gives_back != Some(false)
         {
