@@ -4,7 +4,7 @@
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
-need nbdinfo
+need nbdinfo strace
 need_python_nbd
 seeded
 
@@ -36,7 +36,7 @@ for number in 0 1 2; do
     with_size "node$number" 126 --grow
     node_again "node$number"
     started "node$number" 'the extent had 64 MiB, and has 126 MiB from now on'
-    started gateway 'its extent has grown from 64 MiB to 126 MiB'
+    started gateway "node ${ADDR[node$number]}: its extent has grown from 64 MiB to 126 MiB"
     is_known() { [ "$(size_of $number)" = $((126 << 20)) ]; }
     wait_for 10 "the gateway to know that of node $number" is_known
 done
@@ -69,19 +69,37 @@ is_mended() { curl -sf "http://$ADMIN/volumes" | jq -e '.volumes[0].copies.scrub
 check 'rot is found and mended' is_mended
 check 'every byte is there' is_all_there
 for at in 96 150 183; do check "and what was written at $at MiB" reads $at $at; done
+# A node is killed in the middle of it: before its identity has the new size, and before its checksums have. It goes on with --grow.
+stop node1
+with_size node1 130
+KEPT=${NODE_ARGS[node1]}
+with_size node1 130 --grow
+RENAMES=rename,renameat,renameat2
+killed_at() {
+    local status=0
+    timeout 60 strace -f -qq -o "$DIR/renames$1" -e trace=$RENAMES -e inject=$RENAMES:signal=KILL:when="$1" "$FLASHMOB" node ${NODE_ARGS[node1]} --listen 127.0.0.1:0 &>"$DIR/killed$1.log" || status=$?
+    [ "$status" = 137 ] && grep -q "$2" "$DIR/renames$1"
+}
+check 'killed before its identity has it' killed_at 1 'node1.img.flashmob"'
+refused 'it is refused without --grow, as it says what it had' 'but the data has 136314880 .*start the node once with --grow' "$FLASHMOB" node $KEPT --listen 127.0.0.1:0
+check 'killed before its checksums have it' killed_at 2 'node1.img.sums"'
+node_again node1
+started gateway 'its extent has grown from 126 MiB to 130 MiB'
+whole_again
+is_whole_without 0
+for at in 96 150 183; do check "what was written at $at MiB is there" reads $at $at; done
 stop gateway
 
-# A node is killed in the middle of it: it goes on with --grow.
 stop node1
-rm -f "$DIR/node1.img.sums.new"
-truncate -s 130MiB "$DIR/node1.img"
-with_size node1 130
-refused 'what grew on the flash alone is refused without --grow' 'start the node once with --grow' "$FLASHMOB" node ${NODE_ARGS[node1]} --listen 127.0.0.1:0
 truncate -s 100MiB "$DIR/node1.img"
 with_size node1 100
 refused 'what has become smaller is refused' 'restore the data file' "$FLASHMOB" node ${NODE_ARGS[node1]} --listen 127.0.0.1:0
 
 # A volume without copies has a fixed size.
+stop node0
+stop node2
+rm -f "$DIR"/node*.img*
+NODE_SIZE=""
 start_cluster 1 8MiB
 stop gateway
 stop node0

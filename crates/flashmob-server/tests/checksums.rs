@@ -227,12 +227,12 @@ fn a_start_that_ends_between_the_two_files_is_not_taken_for_a_restored_copy() {
     let data = dir.path().join("data");
     open(&data, false).link(&hello(1));
     let sidecar = dir.path().join("data.flashmob");
-    let stamp = || Identity::load_or_create(&sidecar, SIZE_BYTES).expect("an identity").sums().expect("a stamp");
+    let stamp = || Identity::load_or_create(&sidecar, SIZE_BYTES, false).expect("an identity").sums().expect("a stamp");
     let first = stamp();
     assert_eq!(first.before, None);
     let (new, stray) = (ExtentId([1; 16]), ExtentId([2; 16]));
     let stamped = |nonce, before| {
-        let mut identity = Identity::load_or_create(&sidecar, SIZE_BYTES).expect("an identity");
+        let mut identity = Identity::load_or_create(&sidecar, SIZE_BYTES, false).expect("an identity");
         identity.stamp_sums(SumsStamp { nonce, before }).expect("stamped");
     };
     // The identity has the new number, the checksums have the old one.
@@ -254,7 +254,7 @@ fn an_extent_that_an_earlier_program_adopted_gets_checksums_when_its_gateway_lin
     let mut content = vec![0; SIZE_BYTES as usize];
     content[..8].copy_from_slice(b"precious");
     std::fs::write(&data, &content).expect("data");
-    let mut identity = Identity::load_or_create(&sidecar, SIZE_BYTES).expect("an identity");
+    let mut identity = Identity::load_or_create(&sidecar, SIZE_BYTES, false).expect("an identity");
     identity.adopt("photos", 3, 4096, "mapped:4194304", charge(1).as_ref()).expect("adopted");
     assert!(identity.to_text().expect("a text").contains("version = 2"));
     let mut bed = open(&data, false);

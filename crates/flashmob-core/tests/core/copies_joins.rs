@@ -92,6 +92,26 @@ fn data_of_somebody_else_is_not_touched_unless_that_is_wanted() {
 }
 
 #[test]
+fn data_of_somebody_else_is_not_touched_though_the_extent_grows() {
+    let mut bed = bed();
+    let mut bytes = zeros(3);
+    bytes[5 * BLOCK as usize] = 7;
+    let number = add_flash(&mut bed, &new_node("c:1"), bytes.clone());
+    bed.link(number);
+    bed.pass(SECOND * 30);
+    assert!(member(&bed, number).holds_data);
+    bed.unlink(number);
+    bed.until_connecting(number);
+    bytes.extend(zeros(2));
+    bed.nodes[number].bytes.clone_from(&bytes);
+    bed.link(number);
+    bed.pass(SECOND * 30);
+    let status = member(&bed, number);
+    assert_eq!((status.is_joining, status.holds_data, map(&bed).copies_on(2)), (true, true, 0));
+    assert!(bed.nodes[number].bytes == bytes);
+}
+
+#[test]
 fn a_node_that_cannot_tell_holes_has_to_be_overwritten() {
     let mut bed = bed();
     let number = add_flash(&mut bed, &new_node("c:1"), zeros(3));

@@ -191,6 +191,24 @@ fn one_copy_that_is_there_is_enough_and_another_is_asked_if_it_goes() {
 }
 
 #[test]
+fn another_copy_is_asked_if_one_does_not_tell() {
+    let mut bed = bed();
+    [4, 5].into_iter().for_each(|chunk| trim(&mut bed, chunk));
+    bed.pass(SECOND * 3);
+    let first = bed.place_of(5, 0);
+    bed.nodes[first].fails_maps = Some(Failure::Io);
+    assert_eq!(shrink(&mut bed, 5, false), Ok((6, 5)));
+    // Of the next one no copy tells it.
+    bed.nodes.iter_mut().for_each(|node| node.fails_maps = Some(Failure::Io));
+    let error = shrink(&mut bed, 4, false).unwrap_err();
+    assert!(matches!(error, ResizeError::Failed { failure: Failure::Io, .. }), "{error}");
+    bed.nodes.iter_mut().for_each(|node| node.fails_maps = Some(Failure::NotSupported));
+    let error = shrink(&mut bed, 4, false).unwrap_err();
+    assert!(matches!(error, ResizeError::CannotTell { .. }), "{error}");
+    assert_eq!((chunks(&bed), shown(&bed)), (5, 5));
+}
+
+#[test]
 fn slots_are_used_again_once_that_is_on_record() {
     let mut bed = bed();
     begin(&mut bed, 5, true).unwrap();

@@ -53,8 +53,12 @@ pub(super) fn with_members(config: &Config, config_path: &Path, known: &Known) -
 /// Gives the nodes the sizes that the map has for them: an extent may have grown. Returns where the configuration says something else.
 fn take_sizes(volume: &mut VolumeConfig, image: &MapImage) -> Vec<Note> {
     let mut notes = Vec::new();
-    let known = image.members().iter().map(|member| member.size_bytes);
-    for (number, (node, known_bytes)) in volume.nodes.iter_mut().zip(known).enumerate() {
+    for (number, (node, member)) in volume.nodes.iter_mut().zip(image.members()).enumerate() {
+        let known_bytes = member.size_bytes;
+        // One that was added, and was never there.
+        if known_bytes == 0 {
+            continue;
+        }
         let Some(written_bytes) = node.size_bytes.replace(known_bytes).filter(|&bytes| bytes != known_bytes) else {
             continue;
         };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use flashmob_core::gateway::{ResizeError, Resized};
-use flashmob_core::units::Time;
+use flashmob_core::units::{Bytes, Time};
 
 use super::server::GatewayServer;
 use crate::status::change::Change;
@@ -13,11 +13,18 @@ use crate::status::volumes::{ResizeAnswer, ResizeRequest, UnderWay};
 /// The answer, and the volume with the number of the record that must be durable.
 type Decided = (ResizeAnswer, (usize, u64));
 
-/// The number of the last volume that was to be made smaller, by volume.
+/// What was to be made smaller last, by volume.
 #[derive(Debug, Default)]
 pub(super) struct Shrinks {
     last: u64,
-    of: HashMap<usize, u64>,
+    of: HashMap<usize, Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    number: u64,
+    /// What came of it. Whoever asked may not have got the answer.
+    outcome: Option<Result<Resized, ResizeError>>,
 }
 
 impl GatewayServer {
@@ -47,7 +54,12 @@ impl GatewayServer {
         let ResizeRequest { size_bytes, give_up, dry_run, .. } = *request;
         self.gateway.shrink(now, place, size_bytes, give_up, dry_run).map_err(refusal)?;
         self.shrinks.last += 1;
-        self.shrinks.of.insert(place, self.shrinks.last);
+        self.shrinks.of.insert(place, Asked { number: self.shrinks.last, outcome: None });
+        if !dry_run {
+            let (volume, to) = (&request.volume, Bytes(size_bytes));
+            let given_up = if give_up { "; what lies behind that is given up" } else { "" };
+            log::warn!("volume {volume}: it is to be cut to {to} ({size_bytes} bytes){given_up}");
+        }
         Ok(self.shrink_under_way(place, request, self.shrinks.last))
     }
 
@@ -62,22 +74,18 @@ impl GatewayServer {
 
     /// How far it is, or what came of it.
     fn follow_shrink(&mut self, place: usize, request: &ResizeRequest, number: u64) -> Result<Decided, Refusal> {
-        if self.shrinks.of.get(&place) != Some(&number) {
+        let Some(asked) = self.shrinks.of.get_mut(&place).filter(|asked| asked.number == number) else {
             return Err(Refusal::Conflict(
                 "that is not under way; see what size the volume has, and ask again".to_string(),
             ));
-        }
-        let Some(outcome) = self.gateway.take_shrunk(place) else {
-            return Ok(self.shrink_under_way(place, request, number));
         };
-        self.shrinks.of.remove(&place);
-        let resized = outcome.map_err(refusal)?;
-        if !request.dry_run {
-            let given_up = if request.give_up { "; what lay behind is given up" } else { "" };
-            let Resized { from_bytes, to_bytes, .. } = resized;
-            log::warn!("volume {}: cut from {from_bytes} to {to_bytes} bytes{given_up}", request.volume);
+        if asked.outcome.is_none() {
+            asked.outcome = self.gateway.take_shrunk(place);
         }
-        Ok(decided(place, request, resized))
+        match asked.outcome.clone() {
+            Some(outcome) => Ok(decided(place, request, outcome.map_err(refusal)?)),
+            None => Ok(self.shrink_under_way(place, request, number)),
+        }
     }
 }
 

@@ -146,7 +146,7 @@ impl Copies {
 
     /// The extent of a member was looked through: nothing was found that is not of this volume.
     pub(super) fn found_empty(&mut self, cx: &mut Cx<'_>, member: u16) {
-        if self.image.is_joining(member) && self.may_decide().is_ok() {
+        if self.image.is_joining(member) && !self.holds_data(member) && self.may_decide().is_ok() {
             self.take_in(cx, member);
             let text = "its extent is empty: it is a node of the volume now, and gets its share of the copies";
             cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));

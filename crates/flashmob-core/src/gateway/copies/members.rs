@@ -124,7 +124,6 @@ impl Copies {
         if seen.is_some() && welcome.remembered < seen && !planted::is(Bug::RestoredBelieved) {
             self.restored(cx, member);
         }
-        let slots = self.image.slots(member);
         let has_grown = extent_id == welcome.extent_id && welcome.size_bytes > known_bytes;
         if has_grown {
             let (from, to) = (Bytes(known_bytes), Bytes(welcome.size_bytes));
@@ -135,8 +134,8 @@ impl Copies {
             self.decide(record);
         }
         if has_grown {
-            // What lies there is looked through before it is used.
-            self.search_again(member, slots);
+            // What lies there is looked through before it is used; if nothing of this member was used yet, with what it had.
+            self.search_anew(member);
             self.plan_anew(cx);
         }
         match boot_id {
@@ -227,9 +226,11 @@ impl Copies {
         let mut lately = std::mem::take(&mut self.lately);
         let current =
             |member: u16, chunk: u32| self.copy_on(chunk, member).filter(|&c| self.current(chunk) & bit(c) != 0);
-        let is_over = |member, chunk| current(member, chunk).is_none_or(|copy| self.has_sure_other(cx, chunk, copy));
+        // Where the others lack something by now, it is the one that they are made equal to.
+        let other = |member: u16, chunk: u32| current(member, chunk).filter(|&c| self.current(chunk) != bit(c));
+        let is_over = |member, chunk| other(member, chunk).is_none_or(|copy| self.has_sure_other(cx, chunk, copy));
         let taken = lately.take_unasked(is_over);
-        let taken: Vec<_> = taken.into_iter().filter_map(|(m, chunk)| Some((chunk, current(m, chunk)?))).collect();
+        let taken: Vec<_> = taken.into_iter().filter_map(|(m, chunk)| Some((chunk, other(m, chunk)?))).collect();
         self.lately = lately;
         for (chunk, copy) in taken {
             let marks = self.image.marks(chunk);

@@ -8,6 +8,7 @@ use super::log::Waiter;
 use super::{Copies, Cx, MoveError};
 use crate::copies::{PlacementError, Record};
 use crate::gateway::Gateway;
+use crate::op::Failure;
 use crate::planted::{self, Bug};
 use crate::units::{Bytes, Time};
 
@@ -67,6 +68,14 @@ pub enum ResizeError {
         "it cannot be seen whether what would be cut off holds data, as node {name} is away; give it up with --yes, or try again"
     )]
     Away { name: String },
+    /// A node's store cannot tell it.
+    #[error("node {name} cannot tell whether what would be cut off holds data; give it up with --yes")]
+    CannotTell { name: String },
+    /// No copy tells it.
+    #[error(
+        "node {name} does not tell whether what would be cut off holds data: {failure}; give it up with --yes, or try again"
+    )]
+    Failed { name: String, failure: Failure },
     /// Clients use what would be cut off.
     #[error("reads or changes of what would be cut off do not end; try again")]
     Busy,

@@ -8,11 +8,11 @@
 //!
 //! Until it is decided nothing is lost: whatever prevents it before, and a gateway that is killed, leave the volume as it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::log::Waiter;
 use super::resize::{ResizeError, Resized};
-use super::{Copies, Cx, Inner, each};
+use super::{Copies, Cx, Inner, bit, each};
 use crate::copies::Record;
 use crate::gateway::Gateway;
 use crate::gateway::state::RequestKey;
@@ -42,16 +42,27 @@ pub struct Shrink {
 
 #[derive(Debug)]
 enum Step {
+    /// It is not known yet which nodes keep mirrors of the map.
+    Mirrors,
     /// Changes behind the end have to end.
     Changes,
     /// Chunks behind it are looked at.
-    Looks {
-        next: u32,
-        /// Those that were asked for: by chunk, from where in it, and of which member.
-        out: BTreeMap<u32, (u32, u16, RequestKey)>,
-    },
+    Looks(Looks),
     /// Reads behind the end have to end.
     Reads,
+}
+
+/// Which chunks behind the end hold nothing.
+#[derive(Debug, Default)]
+struct Looks {
+    /// No chunk from this one on was asked for yet.
+    next: u32,
+    /// Those before it that are to be asked for again.
+    again: BTreeSet<u32>,
+    /// Those that were asked for: by chunk, from where in it, and of which member.
+    out: BTreeMap<u32, (u32, u16, RequestKey)>,
+    /// Copies that failed to tell it, by chunk.
+    failed: BTreeMap<u32, u8>,
 }
 
 /// How far a volume is with shrinking.
@@ -84,14 +95,17 @@ impl Copies {
         // Not more than it has.
         let chunks = u32::try_from(size_bytes / chunk_bytes).unwrap_or(u32::MAX).min(self.image.chunks());
         self.shrunk = None;
-        self.shrink = Some(Shrink { chunks, gives_up, is_dry, step: Step::Changes, since: cx.now, awaits: None });
+        self.shrink = Some(Shrink { chunks, gives_up, is_dry, step: Step::Mirrors, since: cx.now, awaits: None });
         self.look_at(cx.now);
         Ok(())
     }
 
     /// Why a request of a client is refused: it is for what lies behind the end, or will, if it is a change.
     pub(super) fn behind_end(&self, op: Op, spans: &[(u64, u32)]) -> Option<Failure> {
-        let is_ending = |shrink: &&Shrink| !shrink.is_dry && op.mutates() && !planted::is(Bug::ShrinkTakesChanges);
+        let is_ending = |shrink: &&Shrink| {
+            let has_begun = !shrink.is_dry && !matches!(shrink.step, Step::Mirrors);
+            has_begun && op.mutates() && !planted::is(Bug::ShrinkTakesChanges)
+        };
         let chunks = self.shrink.as_ref().filter(is_ending).map(|shrink| shrink.chunks);
         // Clients that connected before the volume shrank know another end.
         let end = chunks.map_or(self.growth.has_bytes(), |chunks| u64::from(chunks) * self.image.chunk_bytes());
@@ -107,21 +121,20 @@ impl Copies {
             }
             let is_over = match &shrink.step {
                 // A map that is recovered from mirrors must not have the chunks that are cut off: it has to be known who keeps one.
-                Step::Changes if !shrink.is_dry && !self.is_mirrored() => false,
+                Step::Mirrors => shrink.is_dry || self.is_mirrored(),
                 Step::Changes => {
                     shrink.is_dry || !self.changes.iter().any(|(_, change)| shrink.is_behind(change.chunk))
                 }
-                Step::Looks { .. } => self.look_behind_end(cx),
+                Step::Looks(_) => self.look_behind_end(cx),
                 Step::Reads => !self.is_read_behind_end(),
             };
             let Some(shrink) = &mut self.shrink else { return };
             if !is_over {
                 if cx.now - shrink.since >= self.timeout {
-                    let node = shrink.awaits.filter(|_| matches!(shrink.step, Step::Looks { .. }));
-                    let error = match node {
-                        Some(member) => ResizeError::Away { name: cx.name(member) },
-                        None if !self.is_mirrored() => ResizeError::Unmirrored,
-                        None => ResizeError::Busy,
+                    let error = match (&shrink.step, shrink.awaits) {
+                        (Step::Mirrors, _) => ResizeError::Unmirrored,
+                        (Step::Looks(_), Some(member)) => ResizeError::Away { name: cx.name(member) },
+                        _ => ResizeError::Busy,
                     };
                     return self.end_shrink(cx, Err(error));
                 }
@@ -129,15 +142,16 @@ impl Copies {
             }
             shrink.since = cx.now;
             match shrink.step {
+                Step::Mirrors => shrink.step = Step::Changes,
                 Step::Changes if !shrink.gives_up => {
-                    shrink.step = Step::Looks { next: shrink.chunks, out: BTreeMap::new() };
+                    shrink.step = Step::Looks(Looks { next: shrink.chunks, ..Looks::default() });
                 }
-                Step::Changes | Step::Looks { .. } if shrink.is_dry => {
+                Step::Changes | Step::Looks(_) if shrink.is_dry => {
                     let chunks = shrink.chunks;
                     let resized = self.resized_to(chunks);
                     return self.end_shrink(cx, Ok(resized));
                 }
-                Step::Changes | Step::Looks { .. } => {
+                Step::Changes | Step::Looks(_) => {
                     shrink.step = Step::Reads;
                     self.growth.told_bytes = Some(u64::from(shrink.chunks) * self.image.chunk_bytes());
                 }
@@ -163,52 +177,61 @@ impl Copies {
         self.inner.iter().any(|(_, inner)| is_behind(inner))
     }
 
+    fn looks(&mut self) -> Option<&mut Looks> {
+        match &mut self.shrink {
+            Some(Shrink { step: Step::Looks(looks), .. }) => Some(looks),
+            _ => None,
+        }
+    }
+
     /// Asks a copy of each chunk behind the end where it holds data. True if all were looked at, and are holes.
     fn look_behind_end(&mut self, cx: &mut Cx<'_>) -> bool {
+        let chunks = self.image.chunks();
         loop {
-            let Some(Shrink { step: Step::Looks { next, out }, .. }) = &mut self.shrink else { return false };
-            let chunk = *next;
-            if chunk >= self.image.chunks() {
-                return out.is_empty();
-            }
-            if out.len() >= LOOKS_MAX {
+            let Some(looks) = self.looks() else { return false };
+            let Some(chunk) = looks.again.first().copied().or((looks.next < chunks).then_some(looks.next)) else {
+                return looks.out.is_empty();
+            };
+            if looks.out.len() >= LOOKS_MAX {
                 return false;
             }
             if self.is_on_hold(chunk) {
-                self.await_chunk(chunk);
                 self.compare_soon(cx, chunk);
-                if self.is_on_hold(chunk) {
-                    return false;
-                }
             }
-            if !self.ask_behind_end(cx, chunk, 0) {
-                self.await_chunk(chunk);
+            if self.is_on_hold(chunk) || !self.ask_behind_end(cx, chunk, 0) {
+                self.await_chunk(cx, chunk);
                 return false;
             }
-            if let Some(Shrink { step: Step::Looks { next, .. }, .. }) = &mut self.shrink {
-                *next += 1;
+            if let Some(looks) = self.looks() {
+                looks.again.remove(&chunk);
+                looks.next = looks.next.max(chunk + 1);
             }
         }
     }
 
     /// A chunk cannot be looked at now.
-    fn await_chunk(&mut self, chunk: u32) {
+    fn await_chunk(&mut self, cx: &Cx<'_>, chunk: u32) {
         let holders = self.members_of(chunk, self.holders(chunk));
+        let awaits = holders.into_iter().find(|&member| !self.is_usable(cx, member));
         if let Some(shrink) = &mut self.shrink {
-            shrink.awaits = holders.into_iter().next();
+            shrink.awaits = awaits;
         }
     }
 
     /// Asks for the holes of the rest of a chunk. False if no current copy can be asked.
     fn ask_behind_end(&mut self, cx: &mut Cx<'_>, chunk: u32, from: u32) -> bool {
-        let Some(copy) = each(self.usable_of(cx, chunk, self.current(chunk))).next() else { return false };
+        let failed = self.looks().and_then(|looks| looks.failed.get(&chunk).copied()).unwrap_or(0);
+        let Some(copy) = each(self.usable_of(cx, chunk, self.current(chunk)) & !failed).next() else { return false };
         let Some((member, offset_bytes)) = self.locate(chunk, copy, from) else { return false };
         let what = (Op::Map, OpFlags::NONE);
         let key = self.insert_inner(cx, Inner::Look { chunk }, what.0, what.1, vec![0; MAP_BYTES]);
         let len = self.image.chunk_bytes() as u32 - from;
         self.send(cx, key, member, what, (offset_bytes, len));
-        if let Some(Shrink { step: Step::Looks { out, .. }, .. }) = &mut self.shrink {
-            out.insert(chunk, (from, member, key));
+        if let Some(shrink) = &mut self.shrink {
+            shrink.awaits = None;
+        }
+        if let Some(looks) = self.looks() {
+            looks.out.insert(chunk, (from, member, key));
         }
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
         true
@@ -216,49 +239,71 @@ impl Copies {
 
     /// A copy of a chunk behind the end has told where it holds data.
     pub(super) fn looked(&mut self, cx: &mut Cx<'_>, chunk: u32, key: RequestKey, result: Result<Vec<u8>, Failure>) {
-        let Some(Shrink { step: Step::Looks { out, next }, since, .. }) = &mut self.shrink else { return };
-        let Some((from, _, _)) = out.get(&chunk).copied().filter(|out| out.2 == key) else { return };
-        out.remove(&chunk);
+        let asked = self.looks().and_then(|looks| looks.out.get(&chunk).copied());
+        let Some((from, member, _)) = asked.filter(|asked| asked.2 == key) else { return };
+        self.looks().map(|looks| looks.out.remove(&chunk));
+        self.look_at(cx.now);
         let len = self.image.chunk_bytes() as u32 - from;
-        // It is asked again, or another.
-        if result.as_ref().is_err_and(|failure| *failure != Failure::NotSupported) {
-            *next = chunk.min(*next);
-            return;
-        }
-        *since = cx.now;
-        let bytes = result.unwrap_or_default();
-        let map = Map::decode(&bytes, len).ok();
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            Err(failure) => return self.look_failed(cx, chunk, member, failure),
+        };
+        let Ok(map) = Map::decode(&bytes, len) else {
+            return self.look_failed(cx, chunk, member, Failure::Invalid);
+        };
         let mut looked = 0;
         let mut data_at = None;
-        for (run_bytes, is_hole) in map.iter().flat_map(Map::runs) {
+        for (run_bytes, is_hole) in map.runs() {
             data_at = data_at.or((!is_hole).then_some(looked));
             looked += run_bytes;
         }
-        if let Some(at) = data_at.or((looked == 0).then_some(0)).filter(|_| !planted::is(Bug::ShrinkUnlooked)) {
+        if let Some(at) = data_at.filter(|_| !planted::is(Bug::ShrinkUnlooked)) {
             let offset_bytes = u64::from(chunk) * self.image.chunk_bytes() + u64::from(from + at);
             return self.end_shrink(cx, Err(ResizeError::HoldsData { offset_bytes }));
         }
-        let is_whole = looked == 0 || looked >= len;
-        if !is_whole && !self.ask_behind_end(cx, chunk, from + looked) {
-            self.look_later(chunk);
+        if looked == 0 {
+            return self.look_failed(cx, chunk, member, Failure::Invalid);
         }
-        self.look_at(cx.now);
+        if let Some(shrink) = &mut self.shrink {
+            shrink.since = cx.now;
+        }
+        if looked < len && !self.ask_behind_end(cx, chunk, from + looked) {
+            self.ask_again(chunk);
+        }
     }
 
-    fn look_later(&mut self, chunk: u32) {
-        if let Some(Shrink { step: Step::Looks { next, .. }, .. }) = &mut self.shrink {
-            *next = chunk.min(*next);
+    /// A copy does not tell it: another is asked, if there is one.
+    fn look_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, member: u16, failure: Failure) {
+        let copy = self.copy_on(chunk, member).map_or(0, bit);
+        let Some(looks) = self.looks() else { return };
+        let failed = looks.failed.entry(chunk).or_default();
+        *failed |= copy;
+        let failed = *failed;
+        if self.current(chunk) & !failed == 0 {
+            let name = cx.name(member);
+            let error = match failure {
+                Failure::NotSupported => ResizeError::CannotTell { name },
+                _ => ResizeError::Failed { name, failure },
+            };
+            return self.end_shrink(cx, Err(error));
+        }
+        self.ask_again(chunk);
+    }
+
+    fn ask_again(&mut self, chunk: u32) {
+        if let Some(looks) = self.looks() {
+            looks.again.insert(chunk);
         }
     }
 
     /// A member has no link any more: others are asked.
     pub(super) fn drop_looks(&mut self, cx: &mut Cx<'_>, member: Option<u16>) {
-        let Some(Shrink { step: Step::Looks { out, .. }, .. }) = &mut self.shrink else { return };
-        let of_member = out.extract_if(.., |_, (_, of, _)| member.is_none_or(|member| *of == member));
+        let Some(looks) = self.looks() else { return };
+        let of_member = looks.out.extract_if(.., |_, (_, of, _)| member.is_none_or(|member| *of == member));
         for (chunk, (_, _, key)) in of_member.collect::<Vec<_>>() {
             self.remove_inner(cx, key);
             cx.has_dead_pieces = true;
-            self.look_later(chunk);
+            self.ask_again(chunk);
         }
     }
 
@@ -311,8 +356,12 @@ impl Copies {
         let shrink = self.shrink.as_ref()?;
         let all = self.image.chunks() - shrink.chunks;
         let done = match &shrink.step {
-            Step::Changes => 0,
-            Step::Looks { next, out } => (*next - shrink.chunks).saturating_sub(out.len() as u32),
+            Step::Mirrors | Step::Changes => 0,
+            Step::Looks(looks) => {
+                // At most as many as there are chunks.
+                let left = looks.out.keys().chain(&looks.again).collect::<BTreeSet<_>>().len() as u32;
+                (looks.next - shrink.chunks).saturating_sub(left)
+            }
             Step::Reads => all,
         };
         let bytes = |chunks: u32| u64::from(chunks) * self.image.chunk_bytes();

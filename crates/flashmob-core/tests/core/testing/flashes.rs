@@ -29,6 +29,8 @@ pub struct Flash {
     pub corrupt: BTreeSet<u64>,
     /// How it fails digests.
     pub fails: Option<Failure>,
+    /// How it fails maps of holes.
+    pub fails_maps: Option<Failure>,
     /// How it fails writes.
     pub fails_writes: Option<Failure>,
     /// How it fails zeros that are to be written.
@@ -74,6 +76,7 @@ impl Flash {
                 corrupt.for_each(|block| put_corrupt(&mut data, (block - blocks.start) as usize));
             }
             Op::Map => {
+                self.fails_maps.map_or(Ok(()), Err)?;
                 let mut map = MapWriter::new(&mut data);
                 for at in range.step_by(BLOCK as usize) {
                     let is_hole = self.tells_holes && self.bytes[at..at + BLOCK as usize].iter().all(|&byte| byte == 0);
@@ -129,6 +132,7 @@ impl FlashBed {
             bytes: vec![0; size_bytes as usize],
             corrupt: BTreeSet::new(),
             fails: None,
+            fails_maps: None,
             fails_writes: None,
             fails_zeroes: None,
             is_silent: false,

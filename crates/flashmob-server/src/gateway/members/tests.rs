@@ -54,6 +54,20 @@ fn nodes_that_were_added_are_those_of_the_map() {
 }
 
 #[test]
+fn sizes_are_those_of_the_map_where_it_has_them() {
+    let (mut volume, mut image) = (volume(&["a:1", "b:1"]), image(&["c:1"]));
+    image.apply(&Record::Extent { member: 1, extent_id: [2; 16], size_bytes: 12 * MIB }).unwrap();
+    volume.nodes = merged(&volume, &image).unwrap().0;
+    let notes = take_sizes(&mut volume, &image);
+    let sizes: Vec<Option<u64>> = volume.nodes.iter().map(|node| node.size_bytes).collect();
+    assert_eq!(sizes, [Some(8 * MIB), Some(12 * MIB), None], "one that was never there may have any");
+    assert!(
+        matches!(&notes[..], [Note::Warning(text)] if text.contains("that node 1 has 8 MiB, and the map 12 MiB")),
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn a_map_to_which_nothing_was_added_does_not_change_the_configuration() {
     let (names, notes) = used(&volume(&["x:1", "y:1", "z:1"]), &image(&[]));
     assert_eq!((names, notes), (vec!["x:1".to_string(), "y:1".to_string(), "z:1".to_string()], vec![]));

@@ -11,7 +11,6 @@ use flashmob_server::net::fetch::{TIMEOUT, post};
 use flashmob_server::status::volumes::{ResizeAnswer, ResizeRequest, UnderWay};
 
 use crate::commands::admin_target::AdminArgs;
-
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -25,7 +24,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// in the volume can be made larger, as by resize2fs.
 ///
 /// To shrink, what lies behind the new end has to be trimmed: it is looked through first, and nothing changes if some of it holds data. With --yes it is
-/// given up, whatever it holds. Make the file system smaller before; clients get errors for what is cut off.
+/// given up, whatever it holds: that cannot be undone, and nothing asks again. Make the file system smaller before; clients get errors for what is cut off.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +32,8 @@ Examples:
   flashmob volume resize 127.0.0.1:10810 pool --size 60GiB
   nbd-client -d /dev/nbd0 && nbd-client 127.0.0.1 /dev/nbd0 -N pool && resize2fs /dev/nbd0
 
-  resize2fs /dev/nbd0 20G && blkdiscard --offset 20GiB /dev/nbd0        # to shrink: the file system first
+  umount /dev/nbd0 && e2fsck -f /dev/nbd0 && resize2fs /dev/nbd0 20G   # to shrink: the file system first
+  blkdiscard --offset 20GiB /dev/nbd0                                   # this destroys what lies behind 20 GiB
   flashmob volume resize 127.0.0.1:10810 pool --size 20GiB")]
 pub struct ResizeArgs {
     #[command(flatten)]

@@ -13,6 +13,9 @@ use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 
+/// Slots of a member that are looked at at a time: after a volume has shrunk there are many.
+const LOOKED_AT_MAX: usize = 64;
+
 /// To give back a slot is to the lane like copying so many bytes.
 const CLEARED_COST_BYTES: u32 = 4096;
 
@@ -53,21 +56,30 @@ impl Copies {
         !self.moves.freed.is_empty()
     }
 
-    /// Looks which slots may be used again.
+    /// Looks which slots may be used again, the first ones of each member.
     pub(in super::super) fn look_at_freed(&mut self, cx: &mut Cx<'_>) {
-        let waiting = self.moves.freed.iter().filter(|(_, freed)| freed.clear.is_none());
-        let over: Vec<(u16, u32, bool, bool)> = waiting
-            .filter(|((member, slot), freed)| {
-                let range = self.range_of(Place { member: *member, slot: *slot });
-                (self.log.is_durable(freed.after) || planted::is(Bug::SlotFreedBeforeCommit))
-                    && (!cx.is_addressed(*member, range) || planted::is(Bug::SlotReusedEarly))
-            })
-            .map(|(&(member, slot), freed)| (member, slot, freed.is_tried, freed.is_clean))
-            .collect();
-        for (member, slot, is_tried, is_clean) in over {
-            let is_other_cleared =
-                || self.moves.freed.range((member, 0)..=(member, u32::MAX)).any(|(_, f)| f.clear.is_some());
-            if is_tried || !self.is_usable(cx, member) || self.keeps_bytes(member) {
+        let mut next = 0;
+        while let Some((&(member, _), _)) = self.moves.freed.range((next, 0)..).next() {
+            self.look_at_freed_of(cx, member);
+            let Some(after) = member.checked_add(1) else { return };
+            next = after;
+        }
+    }
+
+    fn look_at_freed_of(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let first = self.moves.freed.range((member, 0)..=(member, u32::MAX)).take(LOOKED_AT_MAX);
+        let may_go = |&(&(member, slot), freed): &(&(u16, u32), &Freed)| {
+            let range = self.range_of(Place { member, slot });
+            freed.clear.is_none()
+                && (self.log.is_durable(freed.after) || planted::is(Bug::SlotFreedBeforeCommit))
+                && (!cx.is_addressed(member, range) || planted::is(Bug::SlotReusedEarly))
+        };
+        let over: Vec<(u32, bool, bool)> =
+            first.filter(may_go).map(|(&(_, slot), freed)| (slot, freed.is_tried, freed.is_clean)).collect();
+        let is_kept = !self.is_usable(cx, member) || self.keeps_bytes(member);
+        let mut has_gone = false;
+        for (slot, is_tried, is_clean) in over {
+            if is_tried || is_kept {
                 if !is_clean {
                     self.search_again(member, slot);
                 }
@@ -76,16 +88,22 @@ impl Copies {
                 if let Some(chunk) = slots.and_then(|slots| slots.get_mut(slot as usize)) {
                     *chunk = u32::MAX;
                 }
-            } else if !is_other_cleared() {
-                self.clear(cx, Place { member, slot });
+                has_gone = true;
+            } else if !self.moves.clearing.contains(&member) && !self.clear(cx, Place { member, slot }) {
+                // Clients come first.
+                break;
             }
+        }
+        if has_gone && self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some() {
+            self.look_at(cx.now);
         }
     }
 
-    /// Has the bytes of a slot given back.
-    fn clear(&mut self, cx: &mut Cx<'_>, place: Place) {
+    /// Has the bytes of a slot given back, unless that has to wait.
+    fn clear(&mut self, cx: &mut Cx<'_>, place: Place) -> bool {
         if let Err(at) = cx.lane.may_start(cx.now, 0, CLEARED_COST_BYTES) {
-            return self.look_at(at);
+            self.look_at(at);
+            return false;
         }
         let inner = Inner::Clear { member: place.member, slot: place.slot };
         let what = (Op::WriteZeroes, OpFlags::NONE);
@@ -95,11 +113,14 @@ impl Copies {
         self.send(cx, key, place.member, what, (range.start, self.image.chunk_bytes() as u32));
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
             freed.clear = Some(key);
+            self.moves.clearing.insert(place.member);
         }
+        true
     }
 
     /// A slot has only zeros, or that failed.
     pub(in super::super) fn cleared(&mut self, cx: &mut Cx<'_>, place: Place, result: Result<(), Failure>) {
+        self.moves.clearing.remove(&place.member);
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
             (freed.clear, freed.is_tried, freed.is_clean) = (None, true, result.is_ok());
             // Others may feel it, and it says nothing about how long copying takes.
@@ -115,6 +136,7 @@ impl Copies {
     /// A member has no link any more: its slots are not cleared.
     pub(in super::super) fn drop_clears(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.drop_search(cx, member);
+        self.moves.clearing.remove(&member);
         let of_member = self.moves.freed.range_mut((member, 0)..=(member, u32::MAX));
         let keys: Vec<RequestKey> = of_member
             .filter_map(|(_, freed)| {

@@ -71,6 +71,8 @@ pub struct Moves {
     stranded: u32,
     /// Slots that may not be used yet: by member and slot.
     freed: BTreeMap<(u16, u32), Freed>,
+    /// Members one of whose slots is being cleared.
+    clearing: BTreeSet<u16>,
     /// Of each member, how far its free slots are looked through.
     searches: Vec<Search>,
     /// Chunks whose copy on the member that it leaves could not be read.
@@ -338,6 +340,7 @@ impl Copies {
     /// A member was removed: what is known of its slots means nothing any more.
     pub(super) fn forget_slots_of(&mut self, member: u16) {
         self.moves.freed.retain(|&(of, _), _| of != member);
+        self.moves.clearing.remove(&member);
         if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
             *search = Search::of_gone();
         }
