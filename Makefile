@@ -114,15 +114,15 @@ unit-long: ## unit tests that take a minute: more of what make unit tries
 	@echo '== long unit tests'
 	@$(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored ::long_
 
-faults: ## 10,000 simulated clusters with faults, every answer checked (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one, COPIES=1 for volumes with copies)
+faults: ## 10,000 simulated clusters with faults, every answer checked (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one, COPIES=1 for volumes with copies, KILLED=1 for changes in whose middle somebody is killed)
 	@echo '== faults'
 	@$(CARGO) build --release --quiet --bin faults
 	@$(if $(SEED),,echo 'seeds $(FIRST) to '$$(($(FIRST) + $(SEEDS) - 1)))
-	@$(BINARIES)/faults $(if $(COPIES),--copies) $(if $(SEED),--seed $(SEED),--first $(FIRST) --seeds $(SEEDS))
+	@$(BINARIES)/faults $(if $(COPIES),--copies) $(if $(KILLED),--killed) $(if $(SEED),--seed $(SEED),--first $(FIRST) --seeds $(SEEDS))
 
 # Other seeds for each commit, and the same ones whenever that commit is tested.
-faults-commit: ## 2,000 simulated clusters, and 2,000 with copies, the first drawn from the commit's hash
-	@commit=$$(git rev-parse --verify --quiet HEAD 2>/dev/null || true); first=$$((0x0$${commit:0:8})); $(MAKE) faults SEEDS=2000 FIRST=$$first && $(MAKE) faults COPIES=1 SEEDS=2000 FIRST=$$first
+faults-commit: ## 2,000 simulated clusters, 2,000 with copies, and 100 moments of each change for each victim, the first drawn from the commit's hash
+	@commit=$$(git rev-parse --verify --quiet HEAD 2>/dev/null || true); first=$$((0x0$${commit:0:8})); $(MAKE) faults SEEDS=2000 FIRST=$$first && $(MAKE) faults COPIES=1 SEEDS=2000 FIRST=$$first && $(MAKE) faults KILLED=1 SEEDS=2400 FIRST=$$first
 
 bench-instructions: ## instructions per request, compared with the accepted figures (ACCEPT=1 accepts them, ONLY=native for some)
 	@echo '== instructions per request'

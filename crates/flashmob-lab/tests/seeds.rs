@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashmob_lab::faults::{FAULT_KINDS, Fault, Scenario, Totals, run};
+use flashmob_lab::faults::{Change, FAULT_KINDS, Fault, Scenario, Totals, Victim, run};
 
 /// What the first seeds did, none of which may fail.
 fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 25] {
+fn faults_of_copies() -> [Fault; 26] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -85,6 +85,24 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     assert!(totals.hedged > 20 && totals.hedges_first > 5, "{totals:?}");
     assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
     assert!(totals.errors * 20 < totals.answers, "{} of {}", totals.errors, totals.answers);
+}
+
+#[test]
+fn changes_come_to_their_end_whoever_is_killed_in_their_middle() {
+    const EACH: u64 = 6;
+    let totals = totals_of(24 * EACH, Scenario::killed_from_seed);
+    let kills = |fault: Fault| totals.faults[fault.kind()];
+    let cells = EACH * Change::ALL.len() as u64;
+    assert_eq!(kills(Fault::GatewayRestart(Duration::ZERO)), 2 * cells, "alone, and with all others");
+    assert!(kills(Fault::Kill(0, Duration::ZERO)) >= cells * (2 + 3), "two nodes, and all of three or more");
+    for (change, counts) in Change::ALL.into_iter().zip(totals.changes) {
+        for (victim, killed) in Victim::ALL.into_iter().zip(counts) {
+            let is_node = matches!(victim, Victim::Source | Victim::Target);
+            assert_eq!(killed.ended + killed.forgotten, EACH, "{change:?}, {victim:?}");
+            assert!(killed.forgotten == 0 || !is_node, "{change:?}, {victim:?}: only a gateway forgets");
+            assert!(killed.ended > 0 || change == Change::Shrink, "{change:?}, {victim:?}");
+        }
+    }
 }
 
 /// Seeds that find, in this order, pieces of dead requests that stay queued, a silent link that is not given up, changes

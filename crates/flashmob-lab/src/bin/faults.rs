@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use flashmob_lab::faults::{self, Fault, Outcome, Scenario, Step, Totals};
+use flashmob_lab::faults::{self, Change, Fault, Outcome, Scenario, Step, Totals, Victim};
 
 /// Runs a gateway, nodes and clients in virtual time, with faults, and checks every answer.
 #[derive(Parser)]
@@ -26,6 +26,10 @@ struct Args {
     /// Clusters whose volumes have copies, in place of linear and striped ones.
     #[arg(long)]
     copies: bool,
+    /// Volumes with copies that are changed (a node is added, drained or replaced, the volume grows, shrinks or is balanced), in the middle of which the
+    /// gateway, the node that a copy comes from or goes to, or all of them are killed. 24 seeds in a row have each change with each victim.
+    #[arg(long, conflicts_with_all = ["copies", "history"])]
+    killed: bool,
     /// Write what clients saw, as histories of registers for tests/linear, into this folder: of seeds in which a standby takes over, without faults that take
     /// back what was acknowledged. Other seeds are not run.
     #[arg(long, value_name = "DIR", requires = "copies")]
@@ -68,7 +72,7 @@ fn main() -> ExitCode {
     }
     let (first, count) = args.seed.map_or((args.first, args.seeds), |seed| (seed, 1));
     if args.trace {
-        println!("{:#?}", scenario(first, args.copies));
+        println!("{:#?}", scenario(first, &args));
     }
     let jobs = match args.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -130,8 +134,12 @@ thread_local! {
 }
 
 /// The scenario of a seed.
-fn scenario(seed: u64, has_copies: bool) -> Scenario {
-    if has_copies { Scenario::with_copies_from_seed(seed) } else { Scenario::from_seed(seed) }
+fn scenario(seed: u64, args: &Args) -> Scenario {
+    match (args.killed, args.copies) {
+        (true, _) => Scenario::killed_from_seed(seed),
+        (_, true) => Scenario::with_copies_from_seed(seed),
+        _ => Scenario::from_seed(seed),
+    }
 }
 
 fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
@@ -144,7 +152,7 @@ fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
         if let Ok(mut running) = shared.running.lock() {
             running[place] = Some((seed, processor_seconds()));
         }
-        let mut scenario = scenario(seed, args.copies);
+        let mut scenario = scenario(seed, args);
         if args.history.is_some() {
             let Some(of_registers) = scenario.of_registers() else { continue };
             scenario = of_registers;
@@ -233,6 +241,19 @@ fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
     }
 }
 
+/// How changes ended in whose middle somebody was killed.
+fn tell_changes(t: &Totals) {
+    println!(
+        "killed in the middle: changes that came to their end, and those that were not on record yet and were forgotten"
+    );
+    let row = |name: &str, cells: Vec<String>| println!("{name:<10}{}", cells.concat());
+    row("", Victim::ALL.iter().map(|victim| format!("{:>14}", victim.name())).collect());
+    for (change, counts) in Change::ALL.iter().zip(t.changes) {
+        let cells = counts.iter().map(|killed| format!("{:>8} +{:>4}", killed.ended, killed.forgotten));
+        row(change.name(), cells.collect());
+    }
+}
+
 fn tell_totals(t: &Totals) {
     let [_, reads, writes, flushes, trims, zeroes, maps] = t.requests;
     println!(
@@ -275,6 +296,9 @@ fn tell_totals(t: &Totals) {
             "scrubs: {}; {} corrupt blocks found, {} that differ; {} written again by their nodes",
             t.scrubs, t.scrub_corrupt, t.scrub_differing, t.rewritten
         );
+    }
+    if t.changes.iter().flatten().any(|killed| killed.ended + killed.forgotten > 0) {
+        tell_changes(t);
     }
     println!("events: {}, virtual time {:.0} s", t.events, t.virtual_ns as f64 / 1e9);
 }

@@ -127,6 +127,7 @@ impl World {
             self.check_free_slots(&dead);
             self.check_foreign();
             self.check_scrubs(&dead);
+            self.check_change();
         } else if self.ctx.violation.is_none() {
             self.check_stores(&dead);
         }

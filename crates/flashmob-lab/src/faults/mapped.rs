@@ -172,6 +172,7 @@ impl World {
             let (old, new) = (before.image.places(chunk), after.image.places(chunk));
             for (copy, place) in new.iter().enumerate().filter(|(copy, place)| old.get(*copy) != Some(place)) {
                 has_moved = true;
+                self.note_move(old.get(copy).map(|place| place.member), place.member);
                 let was_leaving = before.image.is_leaving(place.member) && !self.wished.contains(&place.member);
                 if was_leaving && after.image.is_leaving(place.member) {
                     self.ctx
@@ -212,6 +213,7 @@ impl World {
         let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
         self.map.store(bytes, is_whole);
         self.note_map_file(false);
+        self.watch_change();
         if let Some(core) = &mut self.gateway.core {
             core.committed(self.ctx.now, 0, number, Ok(()));
             self.wake_gateway();

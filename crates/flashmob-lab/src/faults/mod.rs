@@ -18,6 +18,7 @@
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `pause.rs` | nodes are paused and measured |
 //! | `scrub.rs` | scrubs, and what they must have found |
+//! | `killed.rs` | somebody is killed in the middle of a change |
 //! | `second.rs` | a second gateway on a volume with copies |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
@@ -39,6 +40,7 @@ mod gateway;
 mod grow;
 mod history;
 mod joins;
+mod killed;
 mod lease;
 mod lie;
 mod map_trouble;
@@ -77,6 +79,7 @@ pub use fault::{FAULT_KINDS, Fault, FaultCounts};
 use gateway::GatewayLoop;
 pub use history::{Step, write_history};
 pub use joins::Spare;
+pub use killed::{Change, ChangePlan, Killed, Victim};
 pub use mapped::CopiesPlan;
 pub use net::LinkQuality;
 use net::{ConnId, ConnKind, Net};
@@ -235,6 +238,8 @@ pub struct Totals {
     pub grown: u64,
     /// How often volumes were made smaller.
     pub shrunk: u64,
+    /// Changes in whose middle somebody was killed: by [`Change`] and [`Victim`].
+    pub changes: [[Killed; 4]; 6],
     /// Slots that they left, whose bytes were given back.
     pub freed: u64,
     /// Chunks whose copies were compared.
@@ -306,6 +311,10 @@ impl Totals {
         pairs.into_iter().for_each(|(sum, n)| *sum += n);
         self.requests.iter_mut().zip(other.requests).for_each(|(sum, n)| *sum += n);
         self.faults.iter_mut().zip(other.faults.0).for_each(|(sum, n)| *sum += n);
+        for (sum, n) in self.changes.iter_mut().flatten().zip(other.changes.into_iter().flatten()) {
+            sum.ended += n.ended;
+            sum.forgotten += n.forgotten;
+        }
     }
 }
 
@@ -377,6 +386,7 @@ struct World {
     wished: BTreeSet<u16>,
     /// Nodes whose own data may be overwritten.
     overwritten: BTreeSet<usize>,
+    watched: killed::Watch,
     /// No faults happen any more.
     is_healed: bool,
 }
@@ -437,6 +447,7 @@ impl World {
             scrub_kept: Default::default(),
             wished: BTreeSet::new(),
             overwritten: BTreeSet::new(),
+            watched: killed::Watch::default(),
             is_healed: false,
             scenario,
         };

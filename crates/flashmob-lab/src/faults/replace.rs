@@ -44,7 +44,7 @@ impl World {
         let old = state.exchange(fresh);
         state.other = Some(old);
         self.ctx.at(self.ctx.now + lasts, Event::Replace { node });
-        if !is_file && self.ctx.rng.random_bool(0.5) {
+        if !is_file && self.scenario.change.is_none() && self.ctx.rng.random_bool(0.5) {
             let at = self.ctx.now + lasts * self.ctx.rng.random_range(2..6);
             self.ctx.at(at, Event::SwapExtents { node, is_old: true });
         }
@@ -86,7 +86,11 @@ impl World {
                 let replaced = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()));
                 self.wake_gateway();
                 let often = if self.nodes[node].has_files { 3 } else { 1 };
-                if replaced.is_ok() && !self.is_healed && self.ctx.rng.random_ratio(often, 3) {
+                if replaced.is_ok()
+                    && !self.is_healed
+                    && self.scenario.change.is_none()
+                    && self.ctx.rng.random_ratio(often, 3)
+                {
                     // The gateway is killed before, or soon after, that is durable, and the old extent is found again.
                     let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
                     let soon = Duration::from_nanos(self.ctx.rng.random_range(0..longest_ns * 2) / u64::from(often));

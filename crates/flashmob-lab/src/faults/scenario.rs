@@ -10,6 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use super::failed_sync;
 use super::fault::{self, Fault};
+use super::killed::ChangePlan;
 use super::mapped::CopiesPlan;
 use super::net::LinkQuality;
 use super::slow_flush;
@@ -58,6 +59,8 @@ pub struct Scenario {
     pub clocks_ahead_ns: Vec<i64>,
     /// The volume's copies; its layout is [`LayoutKind::Mapped`] then.
     pub copies: Option<CopiesPlan>,
+    /// A change in whose middle somebody is killed.
+    pub change: Option<ChangePlan>,
     /// The nodes that may lose data: fewer than there are copies.
     pub victims: Vec<usize>,
 }
@@ -138,6 +141,7 @@ impl Scenario {
             sampled_one_in: 0,
             clocks_ahead_ns: vec![0; nodes],
             copies: None,
+            change: None,
             victims: Vec::new(),
         }
     }
