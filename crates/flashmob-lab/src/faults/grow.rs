@@ -85,7 +85,7 @@ impl World {
         if self.scenario.growth() == 0 {
             return size_bytes == self.size_bytes;
         }
-        self.sizes.iter().any(|&(_, had)| had == size_bytes)
+        self.sizes.iter().any(|&(_, had)| had == size_bytes) || self.is_for_clients_of_former(size_bytes)
     }
 
     /// The size of the volume for a client: NBD clients keep to the one that they were told.

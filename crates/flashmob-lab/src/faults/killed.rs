@@ -4,6 +4,7 @@
 //! then, so a moment of that time lies in the change. A change that is on record when the gateway is killed has to come to its end; one that is not may be
 //! forgotten, as whoever asked for it has no answer.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flashmob_core::copies::{MapImage, replay};
@@ -13,12 +14,12 @@ use flashmob_core::units::{KIB, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::World;
 use super::fault::Fault;
 use super::joins::Spare;
 use super::mapped::CopiesPlan;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::store::StoreQuality;
-use super::{World, trace::What};
 
 /// What is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,8 @@ pub struct ChangePlan {
     chunks: u32,
     /// How many it has at first.
     first_chunks: u32,
+    /// A kill was drawn.
+    has_kill: bool,
 }
 
 /// A copy has moved, or was made where a chunk is new.
@@ -114,11 +117,14 @@ struct Move {
 pub(super) struct Watch {
     /// When it was on record.
     recorded: Option<Time>,
-    /// When it was at its end, on record.
+    /// When its end was.
+    ended: Option<Time>,
+    /// When the slots that it left were free again, too.
     done: Option<Time>,
     moves: Vec<Move>,
-    /// Chunks that the volume has had.
+    /// The most chunks that the volume has had, and the nodes with copies of the last of them.
     most_chunks: u32,
+    last_chunk_on: Vec<usize>,
 }
 
 /// How changes of one kind ended in whose middle one kind of victim was killed.
@@ -146,8 +152,8 @@ impl Scenario {
             world.run();
             world.run_until(|world| world.watched.done.is_some(), Duration::from_secs(20));
             tries += 1;
-            // What is wrong without a kill is found in that run.
-            if world.ctx.violation.is_some() || (kill(&world, &mut scenario) || tries == TRIES_MAX) {
+            // What is wrong without a kill is told of the run that follows, which fails as it has none.
+            if world.ctx.violation.is_some() || kill(&world, &mut scenario) || tries == TRIES_MAX {
                 return scenario;
             }
         }
@@ -175,6 +181,7 @@ fn changed(seed: u64, change: Change, victim: Victim) -> Scenario {
         begins: Duration::from_millis(if matches!(change, Change::Shrink | Change::Rebalance) { 600 } else { 200 }),
         chunks: rng.random_range(1..chunks.clamp(2, 4)),
         first_chunks: chunks,
+        has_kill: false,
     };
     let mut scenario = Scenario {
         volume: VolumeSpec {
@@ -267,53 +274,57 @@ fn kill(world: &World, scenario: &mut Scenario) -> bool {
             (0..world.nodes.len()).for_each(|node| scenario.faults.push((at, Fault::Kill(node, down()))));
         }
     }
+    scenario.change = Some(ChangePlan { has_kill: true, ..plan });
     true
 }
 
 /// The nodes that the copy comes from and goes to that moves next, or moved last.
 fn parties(world: &World, plan: ChangePlan, moment: Time) -> Option<(usize, usize)> {
-    let moves = &world.watched.moves;
-    let image = world.gateway.core.as_ref().and_then(|core| core.map(0))?;
-    let next = moves.iter().find(|moved| moved.at >= moment).or(moves.last());
-    if let Some(&Move { from: Some(from), to, .. }) = next.filter(|moved| moved.from.is_some()) {
+    let watch = &world.watched;
+    let next = watch.moves.iter().find(|moved| moved.at >= moment).or(watch.moves.last());
+    if let Some(&Move { from: Some(from), to, .. }) = next {
         return Some((from.into(), to.into()));
     }
-    let is_other = |node: &usize| plan.change != Change::Replace || *node != plan.node;
-    let has_copy = |chunk: u32| {
-        plan.change != Change::Replace || image.places(chunk).iter().any(|place| usize::from(place.member) == plan.node)
-    };
-    let chunk = (0..image.chunks()).rev().find(|&chunk| has_copy(chunk))?;
-    let mut others = image.places(chunk).iter().map(|place| usize::from(place.member)).filter(is_other);
-    let source = others.next()?;
-    Some((source, if plan.change == Change::Replace { plan.node } else { others.next()? }))
+    if plan.change != Change::Replace {
+        return Some((*watch.last_chunk_on.first()?, *watch.last_chunk_on.get(1)?));
+    }
+    let image = world.gateway.core.as_ref().and_then(|core| core.map(0))?;
+    let (chunk, _) = image.chunks_of(plan.node as u16).last()?;
+    let mut others = image.places(chunk).iter().map(|place| usize::from(place.member));
+    Some((others.find(|&node| node != plan.node)?, plan.node))
 }
 
 impl ChangePlan {
-    fn is_recorded(self, image: &MapImage, watch: &Watch) -> bool {
+    fn is_recorded(self, image: &MapImage, world: &World) -> bool {
         let member = self.node as u16;
         match self.change {
             Change::Add => self.node < image.members().len(),
             Change::Drain => image.is_leaving(member),
-            Change::Replace => true,
+            Change::Replace => {
+                let node = &world.nodes[self.node];
+                node.other.is_some() && image.members()[self.node].extent_id == node.extent_id()
+            }
             Change::Grow => image.chunks() > self.first_chunks,
-            Change::Shrink => image.chunks() < watch.most_chunks,
+            Change::Shrink => image.chunks() < world.watched.most_chunks,
             Change::Rebalance => image.is_balancing(),
         }
     }
 
     /// Whether it is at its end, once it was on record.
-    fn is_done(self, image: &MapImage) -> bool {
+    fn has_ended(self, image: &MapImage, most_chunks: u32) -> bool {
         let member = self.node as u16;
         match self.change {
             Change::Add => !image.is_joining(member) && !image.is_balancing() && image.copies_on(member) > 0,
             Change::Drain => image.copies_on(member) == 0,
-            Change::Replace => !image.chunks_marked().any(|(chunk, marks)| {
-                marks.behind != 0
-                    && image.chunks_of(member).any(|(other, copy)| other == chunk && marks.behind & 1 << copy != 0)
-            }),
-            Change::Grow => image.shown() == image.chunks(),
-            Change::Shrink => true,
-            Change::Rebalance => !image.is_balancing(),
+            Change::Replace => {
+                let behind = |chunk| image.marks(chunk).behind;
+                image.chunks_of(member).all(|(chunk, copy)| behind(chunk) & 1 << copy == 0)
+            }
+            Change::Grow => image.shown() == image.chunks() && image.chunks() >= self.first_chunks + self.chunks,
+            Change::Shrink => image.chunks() < most_chunks,
+            Change::Rebalance => {
+                !image.is_balancing() && image.plan(&BTreeSet::new(), true, &BTreeSet::new()).steps.is_empty()
+            }
         }
     }
 }
@@ -324,17 +335,31 @@ impl World {
         let Some(plan) = self.scenario.change else { return };
         let Ok(replayed) = replay(self.map.bytes()) else { return };
         let (image, now) = (&replayed.image, self.ctx.now);
-        let is_known = plan.change != Change::Replace || self.is_extent_known(plan.node);
-        let watch = &mut self.watched;
-        watch.most_chunks = watch.most_chunks.max(image.chunks());
-        if now < Time::default() + plan.begins || !is_known {
+        if image.chunks() >= self.watched.most_chunks {
+            self.watched.most_chunks = image.chunks();
+            let places = image.places(image.chunks() - 1).iter();
+            self.watched.last_chunk_on = places.map(|place| usize::from(place.member)).collect();
+        }
+        if now < Time::default() + plan.begins {
             return;
         }
-        if watch.recorded.is_none() && plan.is_recorded(image, watch) {
-            watch.recorded = Some(now);
+        if self.watched.recorded.is_none() && plan.is_recorded(image, self) {
+            self.watched.recorded = Some(now);
         }
-        if watch.recorded.is_some() && watch.done.is_none() && plan.is_done(image) {
-            watch.done = Some(now);
+        let watch = &mut self.watched;
+        if watch.recorded.is_some() && watch.ended.is_none() && plan.has_ended(image, watch.most_chunks) {
+            watch.ended = Some(now);
+        }
+    }
+
+    /// The slots that a change has left may be free by now.
+    pub(super) fn watch_slots(&mut self) {
+        if self.watched.ended.is_none() || self.watched.done.is_some() {
+            return;
+        }
+        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(self.ctx.now, 0));
+        if status.is_some_and(|status| status.moves.freed == 0) {
+            self.watched.done = Some(self.ctx.now);
         }
     }
 
@@ -344,20 +369,25 @@ impl World {
         }
     }
 
-    /// A change that was on record has come to its end.
+    /// A change that was on record has come to its end. Only a gateway that is killed forgets one that was not.
     pub(super) fn check_change(&mut self) {
         let Some(plan) = self.scenario.change else { return };
+        let name = plan.change.name();
+        if !plan.has_kill {
+            return self.ctx.fail(format!("{name} comes to no end, or fails, though nobody is killed"));
+        }
         let counts = &mut self.ctx.totals.changes[plan.change as usize][plan.victim as usize];
         let Some(recorded) = self.watched.recorded else {
             counts.forgotten += 1;
+            if matches!(plan.victim, Victim::Source | Victim::Target) {
+                self.ctx.fail(format!("{name} was forgotten, though the gateway was not killed"));
+            }
             return;
         };
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return };
-        if plan.is_done(image) {
+        if plan.has_ended(image, self.watched.most_chunks) {
             counts.ended += 1;
         } else {
-            let name = plan.change.name();
-            self.ctx.trace(What::Phase("a change is not at its end"));
             self.ctx.fail(format!("{name} was on record at {recorded:?}, and is not at its end"));
         }
     }

@@ -615,6 +615,7 @@ impl World {
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);
             }
         }
+        self.watch_slots();
         let (now, order) = (self.ctx.now.as_nanos(), self.ctx.order);
         self.ctx.trace.mix(now ^ order << 40);
     }

@@ -122,6 +122,12 @@ impl World {
         }
     }
 
+    /// Whether a gateway that is not in charge any more, and does not know that, may tell its clients this size.
+    pub(super) fn is_for_clients_of_former(&self, size_bytes: u64) -> bool {
+        let is_of_former = |attempt: &Attempt| attempt.session != self.gateway.session;
+        self.shrinks.iter().any(|attempt| is_of_former(attempt) && attempt.to_bytes == size_bytes)
+    }
+
     fn end_attempt(&mut self, has_shrunk: bool) {
         let Some((asked, id)) = self.shrinks.last_mut().and_then(|attempt| attempt.zeros.take()) else { return };
         if has_shrunk {

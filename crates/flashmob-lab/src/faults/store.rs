@@ -516,6 +516,7 @@ impl Store {
 
     fn flush_range(&mut self, start: u64, len: u64) {
         let end = start + len;
+        self.cold.retain(|_, (at, _)| !(start..end).contains(&(*at as u64)));
         self.durable[start as usize..end as usize].copy_from_slice(&self.live[start as usize..end as usize]);
         for u in std::mem::take(&mut self.unflushed) {
             let u_end = u.offset + u.data.len() as u64;

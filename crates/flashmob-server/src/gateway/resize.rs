@@ -23,8 +23,17 @@ pub(super) struct Shrinks {
 #[derive(Debug)]
 struct Asked {
     number: u64,
+    request: ResizeRequest,
     /// What came of it. Whoever asked may not have got the answer.
     outcome: Option<Result<Resized, ResizeError>>,
+}
+
+impl Asked {
+    /// Whether somebody means this one. A gateway that was started again counts anew.
+    fn is(&self, number: u64, request: &ResizeRequest) -> bool {
+        let of = |request: &ResizeRequest| (request.size_bytes, request.give_up, request.dry_run);
+        self.number == number && of(&self.request) == of(request)
+    }
 }
 
 impl GatewayServer {
@@ -54,7 +63,7 @@ impl GatewayServer {
         let ResizeRequest { size_bytes, give_up, dry_run, .. } = *request;
         self.gateway.shrink(now, place, size_bytes, give_up, dry_run).map_err(refusal)?;
         self.shrinks.last += 1;
-        self.shrinks.of.insert(place, Asked { number: self.shrinks.last, outcome: None });
+        self.shrinks.of.insert(place, Asked { number: self.shrinks.last, request: request.clone(), outcome: None });
         if !dry_run {
             let (volume, to) = (&request.volume, Bytes(size_bytes));
             let given_up = if give_up { "; what lies behind that is given up" } else { "" };
@@ -74,13 +83,16 @@ impl GatewayServer {
 
     /// How far it is, or what came of it.
     fn follow_shrink(&mut self, place: usize, request: &ResizeRequest, number: u64) -> Result<Decided, Refusal> {
-        let Some(asked) = self.shrinks.of.get_mut(&place).filter(|asked| asked.number == number) else {
+        let Some(asked) = self.shrinks.of.get_mut(&place).filter(|asked| asked.is(number, request)) else {
             return Err(Refusal::Conflict(
                 "that is not under way; see what size the volume has, and ask again".to_string(),
             ));
         };
         if asked.outcome.is_none() {
             asked.outcome = self.gateway.take_shrunk(place);
+            if let Some(Err(error)) = &asked.outcome {
+                log::warn!("volume {}: it is not cut: {error}", request.volume);
+            }
         }
         match asked.outcome.clone() {
             Some(outcome) => Ok(decided(place, request, outcome.map_err(refusal)?)),

@@ -61,8 +61,9 @@ struct Looks {
     again: BTreeSet<u32>,
     /// Those that were asked for: by chunk, from where in it, and of which member.
     out: BTreeMap<u32, (u32, u16, RequestKey)>,
-    /// Copies that failed to tell it, by chunk.
-    failed: BTreeMap<u32, u8>,
+    /// Members that failed to tell it, by chunk, and the last of these failures.
+    failed: BTreeMap<u32, Vec<u16>>,
+    failure: Option<(u16, Failure)>,
 }
 
 /// How far a volume is with shrinking.
@@ -134,6 +135,7 @@ impl Copies {
                     let error = match (&shrink.step, shrink.awaits) {
                         (Step::Mirrors, _) => ResizeError::Unmirrored,
                         (Step::Looks(_), Some(member)) => ResizeError::Away { name: cx.name(member) },
+                        (Step::Looks(Looks { failure: Some(failed), .. }), _) => untold(cx, *failed),
                         _ => ResizeError::Busy,
                     };
                     return self.end_shrink(cx, Err(error));
@@ -220,8 +222,8 @@ impl Copies {
 
     /// Asks for the holes of the rest of a chunk. False if no current copy can be asked.
     fn ask_behind_end(&mut self, cx: &mut Cx<'_>, chunk: u32, from: u32) -> bool {
-        let failed = self.looks().and_then(|looks| looks.failed.get(&chunk).copied()).unwrap_or(0);
-        let Some(copy) = each(self.usable_of(cx, chunk, self.current(chunk)) & !failed).next() else { return false };
+        let usable = self.usable_of(cx, chunk, self.current(chunk)) & !self.failed_looks(chunk);
+        let Some(copy) = each(usable).next() else { return false };
         let Some((member, offset_bytes)) = self.locate(chunk, copy, from) else { return false };
         let what = (Op::Map, OpFlags::NONE);
         let key = self.insert_inner(cx, Inner::Look { chunk }, what.0, what.1, vec![0; MAP_BYTES]);
@@ -274,20 +276,19 @@ impl Copies {
 
     /// A copy does not tell it: another is asked, if there is one.
     fn look_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, member: u16, failure: Failure) {
-        let copy = self.copy_on(chunk, member).map_or(0, bit);
-        let Some(looks) = self.looks() else { return };
-        let failed = looks.failed.entry(chunk).or_default();
-        *failed |= copy;
-        let failed = *failed;
-        if self.current(chunk) & !failed == 0 {
-            let name = cx.name(member);
-            let error = match failure {
-                Failure::NotSupported => ResizeError::CannotTell { name },
-                _ => ResizeError::Failed { name, failure },
-            };
-            return self.end_shrink(cx, Err(error));
-        }
         self.ask_again(chunk);
+        let Some(looks) = self.looks().filter(|_| failure != Failure::ShuttingDown) else { return };
+        looks.failed.entry(chunk).or_default().push(member);
+        looks.failure = Some((member, failure));
+        if self.current(chunk) & !self.failed_looks(chunk) == 0 {
+            self.end_shrink(cx, Err(untold(cx, (member, failure))));
+        }
+    }
+
+    /// Copies of a chunk that do not tell it.
+    fn failed_looks(&mut self, chunk: u32) -> u8 {
+        let failed = self.looks().and_then(|looks| looks.failed.get(&chunk).cloned()).unwrap_or_default();
+        failed.into_iter().filter_map(|member| self.copy_on(chunk, member)).map(bit).fold(0, |mask, copy| mask | copy)
     }
 
     fn ask_again(&mut self, chunk: u32) {
@@ -366,6 +367,15 @@ impl Copies {
         };
         let bytes = |chunks: u32| u64::from(chunks) * self.image.chunk_bytes();
         Some(ShrinkStatus { done_bytes: bytes(done), total_bytes: bytes(all) })
+    }
+}
+
+/// Why it is not known what lies behind the end.
+fn untold(cx: &Cx<'_>, (member, failure): (u16, Failure)) -> ResizeError {
+    let name = cx.name(member);
+    match failure {
+        Failure::NotSupported => ResizeError::CannotTell { name },
+        _ => ResizeError::Failed { name, failure },
     }
 }
 

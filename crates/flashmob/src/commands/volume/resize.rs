@@ -33,7 +33,7 @@ Examples:
   nbd-client -d /dev/nbd0 && nbd-client 127.0.0.1 /dev/nbd0 -N pool && resize2fs /dev/nbd0
 
   umount /dev/nbd0 && e2fsck -f /dev/nbd0 && resize2fs /dev/nbd0 20G   # to shrink: the file system first
-  blkdiscard --offset 20GiB /dev/nbd0                                   # this destroys what lies behind 20 GiB
+  blkdiscard -f --offset 20GiB /dev/nbd0                                # this destroys what lies behind 20 GiB
   flashmob volume resize 127.0.0.1:10810 pool --size 20GiB")]
 pub struct ResizeArgs {
     #[command(flatten)]

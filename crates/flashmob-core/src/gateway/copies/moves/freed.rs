@@ -26,9 +26,6 @@ pub struct Freed {
     after: u64,
     /// What makes its bytes zeros.
     clear: Option<RequestKey>,
-    /// That was tried, and has done it.
-    is_tried: bool,
-    is_clean: bool,
 }
 
 impl Copies {
@@ -41,8 +38,8 @@ impl Copies {
 
     /// A slot is in quarantine from now on.
     pub(in super::super) fn free(&mut self, place: Place, after: u64) {
-        let freed = Freed { after, clear: None, is_tried: false, is_clean: false };
-        self.moves.freed.insert((place.member, place.slot), freed);
+        self.moves.freed.insert((place.member, place.slot), Freed { after, clear: None });
+        self.moves.tried.remove(&(place.member, place.slot));
     }
 
     /// Whether a slot may have a new chunk.
@@ -56,54 +53,77 @@ impl Copies {
         !self.moves.freed.is_empty()
     }
 
-    /// Looks which slots may be used again, the first ones of each member.
+    /// Looks which slots may be used again: of each member those that were cleared, and the first ones of the others.
     pub(in super::super) fn look_at_freed(&mut self, cx: &mut Cx<'_>) {
         let mut next = 0;
         while let Some((&(member, _), _)) = self.moves.freed.range((next, 0)..).next() {
-            self.look_at_freed_of(cx, member);
+            self.look_at_tried(cx, member);
+            self.look_at_untried(cx, member);
             let Some(after) = member.checked_add(1) else { return };
             next = after;
         }
     }
 
-    fn look_at_freed_of(&mut self, cx: &mut Cx<'_>, member: u16) {
-        let first = self.moves.freed.range((member, 0)..=(member, u32::MAX)).take(LOOKED_AT_MAX);
-        let may_go = |&(&(member, slot), freed): &(&(u16, u32), &Freed)| {
-            let range = self.range_of(Place { member, slot });
-            freed.clear.is_none()
-                && (self.log.is_durable(freed.after) || planted::is(Bug::SlotFreedBeforeCommit))
-                && (!cx.is_addressed(member, range) || planted::is(Bug::SlotReusedEarly))
-        };
-        let over: Vec<(u32, bool, bool)> =
-            first.filter(may_go).map(|(&(_, slot), freed)| (slot, freed.is_tried, freed.is_clean)).collect();
+    /// Whether nothing that was sent to a slot is under way, and the chunk that left it is elsewhere durably.
+    fn may_go(&self, cx: &Cx<'_>, place: Place, freed: &Freed) -> bool {
+        (self.log.is_durable(freed.after) || planted::is(Bug::SlotFreedBeforeCommit))
+            && (!cx.is_addressed(place.member, self.range_of(place)) || planted::is(Bug::SlotReusedEarly))
+    }
+
+    fn look_at_tried(&mut self, cx: &Cx<'_>, member: u16) {
+        let tried = self.moves.tried.range((member, 0)..=(member, u32::MAX));
+        let over: Vec<(Place, bool)> = tried
+            .map(|(&(member, slot), &is_clean)| (Place { member, slot }, is_clean))
+            .filter(|(place, _)| {
+                let freed = self.moves.freed.get(&(place.member, place.slot));
+                freed.is_some_and(|freed| self.may_go(cx, *place, freed))
+            })
+            .collect();
+        over.into_iter().for_each(|(place, is_clean)| self.let_go(place, is_clean));
+    }
+
+    fn look_at_untried(&mut self, cx: &mut Cx<'_>, member: u16) {
         let is_kept = !self.is_usable(cx, member) || self.keeps_bytes(member);
-        let mut has_gone = false;
-        for (slot, is_tried, is_clean) in over {
-            if is_tried || is_kept {
-                if !is_clean {
-                    self.search_again(member, slot);
-                }
-                self.moves.freed.remove(&(member, slot));
-                let slots = self.slots.get_mut(usize::from(member));
-                if let Some(chunk) = slots.and_then(|slots| slots.get_mut(slot as usize)) {
-                    *chunk = u32::MAX;
-                }
-                has_gone = true;
-            } else if !self.moves.clearing.contains(&member) && !self.clear(cx, Place { member, slot }) {
-                // Clients come first.
-                break;
-            }
+        if self.moves.clearing.contains(&member) && !is_kept {
+            return;
         }
-        if has_gone && self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some() {
+        let of_member = self.moves.freed.range((member, 0)..=(member, u32::MAX));
+        let untried = of_member.filter(|(key, freed)| freed.clear.is_none() && !self.moves.tried.contains_key(key));
+        let first = untried.take(LOOKED_AT_MAX).map(|(&(member, slot), freed)| (Place { member, slot }, freed));
+        let mut over = first.filter(|(place, freed)| self.may_go(cx, *place, freed)).map(|(place, _)| place);
+        if !is_kept {
+            if let Some(place) = over.next() {
+                self.clear(cx, place);
+            }
+            return;
+        }
+        let over: Vec<Place> = over.collect();
+        let is_any = !over.is_empty();
+        over.into_iter().for_each(|place| self.let_go(place, false));
+        if is_any {
+            // There may be more.
             self.look_at(cx.now);
         }
     }
 
+    /// A slot may be used again.
+    fn let_go(&mut self, place: Place, is_clean: bool) {
+        let Place { member, slot } = place;
+        if !is_clean {
+            self.search_again(member, slot);
+        }
+        self.moves.freed.remove(&(member, slot));
+        self.moves.tried.remove(&(member, slot));
+        let slots = self.slots.get_mut(usize::from(member));
+        if let Some(chunk) = slots.and_then(|slots| slots.get_mut(slot as usize)) {
+            *chunk = u32::MAX;
+        }
+    }
+
     /// Has the bytes of a slot given back, unless that has to wait.
-    fn clear(&mut self, cx: &mut Cx<'_>, place: Place) -> bool {
+    fn clear(&mut self, cx: &mut Cx<'_>, place: Place) {
         if let Err(at) = cx.lane.may_start(cx.now, 0, CLEARED_COST_BYTES) {
-            self.look_at(at);
-            return false;
+            return self.look_at(at);
         }
         let inner = Inner::Clear { member: place.member, slot: place.slot };
         let what = (Op::WriteZeroes, OpFlags::NONE);
@@ -115,14 +135,14 @@ impl Copies {
             freed.clear = Some(key);
             self.moves.clearing.insert(place.member);
         }
-        true
     }
 
     /// A slot has only zeros, or that failed.
     pub(in super::super) fn cleared(&mut self, cx: &mut Cx<'_>, place: Place, result: Result<(), Failure>) {
         self.moves.clearing.remove(&place.member);
         if let Some(freed) = self.moves.freed.get_mut(&(place.member, place.slot)) {
-            (freed.clear, freed.is_tried, freed.is_clean) = (None, true, result.is_ok());
+            freed.clear = None;
+            self.moves.tried.insert((place.member, place.slot), result.is_ok());
             // Others may feel it, and it says nothing about how long copying takes.
             cx.lane.works(cx.now);
             self.counters.freed += u64::from(result.is_ok());
@@ -138,14 +158,9 @@ impl Copies {
         self.drop_search(cx, member);
         self.moves.clearing.remove(&member);
         let of_member = self.moves.freed.range_mut((member, 0)..=(member, u32::MAX));
-        let keys: Vec<RequestKey> = of_member
-            .filter_map(|(_, freed)| {
-                let key = freed.clear.take();
-                freed.is_tried |= key.is_some();
-                key
-            })
-            .collect();
-        for key in keys {
+        let out = of_member.filter_map(|(place, freed)| Some((*place, freed.clear.take()?)));
+        for (place, key) in out.collect::<Vec<_>>() {
+            self.moves.tried.insert(place, false);
             self.remove_inner(cx, key);
             cx.has_dead_pieces = true;
         }

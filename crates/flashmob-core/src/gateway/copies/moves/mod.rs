@@ -71,6 +71,8 @@ pub struct Moves {
     stranded: u32,
     /// Slots that may not be used yet: by member and slot.
     freed: BTreeMap<(u16, u32), Freed>,
+    /// Those of them that were cleared, or could not be, and whether they are clean.
+    tried: BTreeMap<(u16, u32), bool>,
     /// Members one of whose slots is being cleared.
     clearing: BTreeSet<u16>,
     /// Of each member, how far its free slots are looked through.
@@ -340,6 +342,7 @@ impl Copies {
     /// A member was removed: what is known of its slots means nothing any more.
     pub(super) fn forget_slots_of(&mut self, member: u16) {
         self.moves.freed.retain(|&(of, _), _| of != member);
+        self.moves.tried.retain(|&(of, _), _| of != member);
         self.moves.clearing.remove(&member);
         if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
             *search = Search::of_gone();
