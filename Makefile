@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-moves bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -171,6 +171,9 @@ bench-net: deps-peers build ## flashmob bench net beside iperf3, on loopback and
 bench-copies: deps-peers build ## two copies beside GlusterFS with two, a node killed meanwhile, on loopback, 3 minutes (root)
 	@.ci/deps glusterfsd:glusterfs-server glusterfs:glusterfs-client
 	@bench/copies/run $(ARGS)
+
+bench-moves: deps-peers build ## what --dry-run tells of moves beside what happens, over a modelled air, 3 minutes (root)
+	@bench/moves/run
 
 bench-rebuild: deps-peers build ## a rebuild beside clients, by real processes over a modelled air, at 25 to 90 % load, 40 minutes (root)
 	@bench/rebuild/run

@@ -68,7 +68,8 @@ fn a_drained_node_has_no_copies_and_no_bytes_of_them() {
         let mut bed = bed(3, copies, chunks);
         let (before, expected) = (content(&bed), copies_on(&bed)[0]);
         let dry = drain(&mut bed, 0, true, true).unwrap();
-        assert_eq!(dry, Outlook { copies: expected.into(), bytes: u64::from(expected) * CHUNK_BYTES, number: 0 });
+        let bytes = u64::from(expected) * CHUNK_BYTES;
+        assert_eq!(dry, Outlook { copies: expected.into(), bytes, bytes_per_s: None, number: 0 });
         bed.pass(SECOND);
         assert!(copies_on(&bed)[0] == expected && map(&bed).leaving().next().is_none(), "nothing is done");
         drain(&mut bed, 0, true, false).unwrap();

@@ -209,6 +209,21 @@ fn another_copy_is_asked_if_one_does_not_tell() {
 }
 
 #[test]
+fn what_one_copy_has_is_kept_though_another_lacks_it() {
+    let mut bed = bed();
+    trim(&mut bed, 5);
+    bed.pass(SECOND * 3);
+    for copy in 0..2 {
+        let (place, bytes) = (bed.place_of(5, copy), vec![7; BLOCK as usize]);
+        bed.put(5, copy, 3, &bytes);
+        let error = shrink(&mut bed, 5, false).unwrap_err();
+        assert_eq!(error, ResizeError::HoldsData { offset_bytes: 5 * CHUNK_BYTES + 3 * BLOCK }, "node {place}");
+        bed.put(5, copy, 3, &vec![0; BLOCK as usize]);
+    }
+    assert_eq!(shrink(&mut bed, 5, false), Ok((6, 5)));
+}
+
+#[test]
 fn slots_are_used_again_once_that_is_on_record() {
     let mut bed = bed();
     begin(&mut bed, 5, true).unwrap();

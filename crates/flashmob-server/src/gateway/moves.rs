@@ -21,12 +21,15 @@ impl GatewayServer {
                 Some(number) => self.gateway.drain_node(now, place, number, !cancel, dry_run),
                 None => self.gateway.balance(now, place, !cancel, dry_run),
             };
-            let Outlook { copies, bytes, number } = outlook.map_err(|error| match error {
+            let Outlook { copies, bytes, bytes_per_s, number } = outlook.map_err(|error| match error {
                 MoveError::NoNode { .. } => Refusal::Unknown(error.to_string()),
                 _ => Refusal::Conflict(error.to_string()),
             })?;
             let air_bytes = 2 * (bytes + bytes / HASHED_PER_HASH);
-            Ok((MoveAnswer { volume: volume.clone(), node, copies, bytes, air_bytes }, place, number))
+            let bytes_per_second = bytes_per_s.filter(|rate| *rate > 0.0);
+            let eta_seconds = bytes_per_second.map(|rate| bytes as f64 / rate);
+            let volume = volume.clone();
+            Ok((MoveAnswer { volume, node, copies, bytes, air_bytes, bytes_per_second, eta_seconds }, place, number))
         });
         match answer {
             Ok((answer, volume, number)) if !dry_run => {

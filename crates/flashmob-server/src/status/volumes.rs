@@ -321,7 +321,7 @@ pub struct MoveRequest {
 }
 
 /// It is on record, unless it is a dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoveAnswer {
     /// The volume's name.
     pub volume: String,
@@ -334,6 +334,12 @@ pub struct MoveAnswer {
     pub bytes: u64,
     /// Bytes that go over the network for that, at most: each is read by the gateway and written by it, and hashes are compared.
     pub air_bytes: u64,
+    /// Bytes of copies that moved in a second when some did last; absent if none did for 2 s since the gateway was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<f64>,
+    /// How long it takes at that speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_seconds: Option<f64>,
 }
 
 /// Asks a gateway to add a node to a volume with copies. The body of a POST to `/volumes/add`.

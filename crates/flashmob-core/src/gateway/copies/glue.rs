@@ -231,9 +231,9 @@ impl Gateway {
                     let data = std::mem::take(&mut request.buffer);
                     copies.orphans_found(cx, member, result.map(|()| data));
                 }
-                Inner::Look { chunk } => {
+                Inner::Look { chunk, member } => {
                     let data = std::mem::take(&mut request.buffer);
-                    copies.looked(cx, chunk, key, result.map(|()| data));
+                    copies.looked(cx, (chunk, member), key, result.map(|()| data));
                 }
                 Inner::Scrub { serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);

@@ -29,7 +29,7 @@ pub enum Inner {
     /// Free slots are looked through.
     Orphans { member: u16 },
     /// A chunk behind the end that the volume is to have.
-    Look { chunk: u32 },
+    Look { chunk: u32, member: u16 },
     /// A copy of a range that is scrubbed.
     Scrub { serial: u64, copy: usize },
 }

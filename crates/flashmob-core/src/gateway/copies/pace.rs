@@ -14,6 +14,10 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// After such a pause the speed of before says nothing.
 const PAUSE: Duration = Duration::from_secs(10);
 const BUCKET: Duration = Duration::from_secs(1);
+/// What comes after such a break is other work.
+const BREAK: Duration = Duration::from_secs(1);
+/// Work that takes less says nothing about how long other work will take.
+const TELLS_AFTER: Duration = Duration::from_secs(2);
 
 /// What copies have cost that were made current.
 #[derive(Debug, Default)]
@@ -26,13 +30,29 @@ pub struct Pace {
     /// Copies that were made current since, and what they have cost.
     copies: u64,
     cost_bytes: u64,
+    stretch: Stretch,
+}
+
+/// Work without a break.
+#[derive(Debug, Default)]
+struct Stretch {
+    began: Time,
+    last: Time,
+    copies: u64,
+    /// The speed of the last one that took long enough.
+    copies_per_s: Option<f64>,
 }
 
 impl Pace {
     /// Work on copies goes on.
     pub fn works(&mut self, now: Time) {
+        let Stretch { last, copies_per_s, .. } = self.stretch;
+        if last == Time::default() || now - last > BREAK {
+            self.stretch = Stretch { began: now, last, copies: 0, copies_per_s };
+        }
+        self.stretch.last = now;
         if self.last == Time::default() || now - self.last > PAUSE {
-            *self = Pace { began: now, ..Pace::default() };
+            *self = Pace { began: now, stretch: std::mem::take(&mut self.stretch), ..Pace::default() };
         }
         self.last = now;
     }
@@ -54,6 +74,17 @@ impl Pace {
         self.works(now);
         self.copies += u64::from(copies);
         self.cost_bytes += cost_bytes;
+        let stretch = &mut self.stretch;
+        stretch.copies += u64::from(copies);
+        let took = now - stretch.began;
+        if took >= TELLS_AFTER {
+            stretch.copies_per_s = Some(stretch.copies as f64 / took.as_secs_f64());
+        }
+    }
+
+    /// Copies that were made current in a second when that was done last; `None` if that took a moment only, or was never done.
+    pub fn last_copies_per_s(&self) -> Option<f64> {
+        self.stretch.copies_per_s
     }
 
     /// Copies that will be made current in a second; `None` while none was lately.
@@ -114,6 +145,32 @@ mod tests {
         }
         let speed = pace.copies_per_s(at(80_000)).unwrap();
         assert!((9.5..10.5).contains(&speed), "{speed}");
+    }
+
+    #[test]
+    fn the_last_speed_is_kept() {
+        let mut pace = Pace::default();
+        for (step, expected) in [(19, None), (20, Some(10.0)), (50, Some(10.0))] {
+            let mut pace = Pace::default();
+            (0..=step).for_each(|step| {
+                pace.spent(at(step * 100), 1000);
+                pace.made(at(step * 100), 1, 1000);
+            });
+            let is_near = |speed: f64| expected.is_some_and(|expected: f64| (speed - expected).abs() < 0.6);
+            assert!(
+                pace.last_copies_per_s().map_or(expected.is_none(), is_near),
+                "{step}: {:?}",
+                pace.last_copies_per_s()
+            );
+        }
+        for step in 0..=30 {
+            pace.spent(at(step * 100), 1000);
+            pace.made(at(step * 100), 1, 1000);
+        }
+        let last = pace.last_copies_per_s();
+        pace.works(at(100_000));
+        assert_eq!((pace.copies_per_s(at(100_000)), pace.last_copies_per_s()), (None, last));
+        assert!(last.is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::log::Waiter;
 use super::resize::{ResizeError, Resized};
-use super::{Copies, Cx, Inner, bit, each};
+use super::{Copies, Cx, Inner, bit};
 use crate::copies::Record;
 use crate::gateway::Gateway;
 use crate::gateway::state::RequestKey;
@@ -59,8 +59,8 @@ struct Looks {
     next: u32,
     /// Those before it that are to be asked for again.
     again: BTreeSet<u32>,
-    /// Those that were asked for: by chunk, from where in it, and of which member.
-    out: BTreeMap<u32, (u32, u16, RequestKey)>,
+    /// Those that were asked for: by chunk and member, from where in it.
+    out: BTreeMap<(u32, u16), (u32, RequestKey)>,
     /// Members that failed to tell it, by chunk, and the last of these failures.
     failed: BTreeMap<u32, Vec<u16>>,
     failure: Option<(u16, Failure)>,
@@ -186,7 +186,8 @@ impl Copies {
         }
     }
 
-    /// Asks a copy of each chunk behind the end where it holds data. True if all were looked at, and are holes.
+    /// Asks the copies of each chunk behind the end that are current and there where they hold data: a flash may have lost what another has. True if all
+    /// were looked at, and are holes.
     fn look_behind_end(&mut self, cx: &mut Cx<'_>) -> bool {
         let chunks = self.image.chunks();
         loop {
@@ -200,7 +201,7 @@ impl Copies {
             if self.is_on_hold(chunk) {
                 self.compare_soon(cx, chunk);
             }
-            if self.is_on_hold(chunk) || !self.ask_behind_end(cx, chunk, 0) {
+            if self.is_on_hold(chunk) || !self.ask_copies(cx, chunk) {
                 self.await_chunk(cx, chunk);
                 return false;
             }
@@ -220,30 +221,46 @@ impl Copies {
         }
     }
 
-    /// Asks for the holes of the rest of a chunk. False if no current copy can be asked.
-    fn ask_behind_end(&mut self, cx: &mut Cx<'_>, chunk: u32, from: u32) -> bool {
+    /// Asks for the holes of a chunk. False if no current copy can be asked.
+    fn ask_copies(&mut self, cx: &mut Cx<'_>, chunk: u32) -> bool {
         let usable = self.usable_of(cx, chunk, self.current(chunk)) & !self.failed_looks(chunk);
-        let Some(copy) = each(usable).next() else { return false };
-        let Some((member, offset_bytes)) = self.locate(chunk, copy, from) else { return false };
+        for member in self.members_of(chunk, usable) {
+            let is_asked = self.looks().is_some_and(|looks| looks.out.contains_key(&(chunk, member)));
+            if !is_asked {
+                self.ask_behind_end(cx, (chunk, member), 0);
+            }
+        }
+        usable != 0
+    }
+
+    /// Asks a member for the holes of the rest of a chunk.
+    fn ask_behind_end(&mut self, cx: &mut Cx<'_>, (chunk, member): (u32, u16), from: u32) {
+        let place = self.copy_on(chunk, member).and_then(|copy| self.locate(chunk, copy, from));
+        let Some((_, offset_bytes)) = place else { return self.ask_again(chunk) };
         let what = (Op::Map, OpFlags::NONE);
-        let key = self.insert_inner(cx, Inner::Look { chunk }, what.0, what.1, vec![0; MAP_BYTES]);
+        let key = self.insert_inner(cx, Inner::Look { chunk, member }, what.0, what.1, vec![0; MAP_BYTES]);
         let len = self.image.chunk_bytes() as u32 - from;
         self.send(cx, key, member, what, (offset_bytes, len));
         if let Some(shrink) = &mut self.shrink {
             shrink.awaits = None;
         }
         if let Some(looks) = self.looks() {
-            looks.out.insert(chunk, (from, member, key));
+            looks.out.insert((chunk, member), (from, key));
         }
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
-        true
     }
 
     /// A copy of a chunk behind the end has told where it holds data.
-    pub(super) fn looked(&mut self, cx: &mut Cx<'_>, chunk: u32, key: RequestKey, result: Result<Vec<u8>, Failure>) {
-        let asked = self.looks().and_then(|looks| looks.out.get(&chunk).copied());
-        let Some((from, member, _)) = asked.filter(|asked| asked.2 == key) else { return };
-        self.looks().map(|looks| looks.out.remove(&chunk));
+    pub(super) fn looked(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (chunk, member): (u32, u16),
+        key: RequestKey,
+        result: Result<Vec<u8>, Failure>,
+    ) {
+        let asked = self.looks().and_then(|looks| looks.out.get(&(chunk, member)).copied());
+        let Some((from, _)) = asked.filter(|asked| asked.1 == key) else { return };
+        self.looks().map(|looks| looks.out.remove(&(chunk, member)));
         self.look_at(cx.now);
         let len = self.image.chunk_bytes() as u32 - from;
         let bytes = match result {
@@ -269,8 +286,10 @@ impl Copies {
         if let Some(shrink) = &mut self.shrink {
             shrink.since = cx.now;
         }
-        if looked < len && !self.ask_behind_end(cx, chunk, from + looked) {
-            self.ask_again(chunk);
+        match looked < len {
+            true if self.is_usable(cx, member) => self.ask_behind_end(cx, (chunk, member), from + looked),
+            true => self.ask_again(chunk),
+            false => {}
         }
     }
 
@@ -300,8 +319,8 @@ impl Copies {
     /// A member has no link any more: others are asked.
     pub(super) fn drop_looks(&mut self, cx: &mut Cx<'_>, member: Option<u16>) {
         let Some(looks) = self.looks() else { return };
-        let of_member = looks.out.extract_if(.., |_, (_, of, _)| member.is_none_or(|member| *of == member));
-        for (chunk, (_, _, key)) in of_member.collect::<Vec<_>>() {
+        let of_member = looks.out.extract_if(.., |(_, of), _| member.is_none_or(|member| *of == member));
+        for ((chunk, _), (_, key)) in of_member.collect::<Vec<_>>() {
             self.remove_inner(cx, key);
             cx.has_dead_pieces = true;
             self.ask_again(chunk);
@@ -360,7 +379,8 @@ impl Copies {
             Step::Mirrors | Step::Changes => 0,
             Step::Looks(looks) => {
                 // At most as many as there are chunks.
-                let left = looks.out.keys().chain(&looks.again).collect::<BTreeSet<_>>().len() as u32;
+                let left =
+                    looks.out.keys().map(|(chunk, _)| chunk).chain(&looks.again).collect::<BTreeSet<_>>().len() as u32;
                 (looks.next - shrink.chunks).saturating_sub(left)
             }
             Step::Reads => all,

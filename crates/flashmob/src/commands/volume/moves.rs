@@ -14,7 +14,7 @@ use flashmob_server::status::volumes::{
 
 use super::{NodeArgs, named, node, volumes};
 use crate::commands::admin_target::AdminArgs;
-use crate::commands::status::units::printable;
+use crate::commands::status::units::{printable, uptime};
 use crate::commands::tell::Form;
 
 /// How often the gateway is asked how far it is.
@@ -134,7 +134,14 @@ fn run(admin: &AdminArgs, request: &MoveRequest, how: &How, name: &str) -> anyho
 
 /// What is going to happen.
 fn told(request: &MoveRequest, answer: &MoveAnswer, name: &str) -> String {
-    let MoveAnswer { copies, bytes, air_bytes, .. } = *answer;
+    let MoveAnswer { copies, bytes, air_bytes, bytes_per_second, eta_seconds, .. } = *answer;
+    let takes = match (bytes_per_second, eta_seconds) {
+        (Some(rate), Some(eta)) => {
+            format!("; that takes {} at the {}/s of the last ones", uptime(eta), Bytes(rate as u64))
+        }
+        _ if request.dry_run => "; how long that takes is told once some have moved".to_string(),
+        _ => String::new(),
+    };
     let what = match (request.node, request.cancel) {
         (Some(number), true) => return format!("node {number} ({name}) is not drained any more"),
         (None, true) => return format!("volume {} is not balanced any more", request.volume),
@@ -144,7 +151,7 @@ fn told(request: &MoveRequest, answer: &MoveAnswer, name: &str) -> String {
     match copies {
         0 => format!("{what}: nothing has to be moved"),
         _ => format!(
-            "{what}: {copies} copies are to be moved, at most {}, {} over the network",
+            "{what}: {copies} copies are to be moved, at most {}, {} over the network{takes}",
             Bytes(bytes),
             Bytes(air_bytes)
         ),
@@ -264,10 +271,15 @@ mod tests {
             copies,
             bytes: copies << 22,
             air_bytes: copies << 23,
+            bytes_per_second: (copies > 3).then_some(2e6),
+            eta_seconds: (copies > 3).then_some(75.0),
         };
+        let dry = MoveRequest { dry_run: true, ..request(None, false) };
         let lines = [
             told(&request(Some(2), false), &answer(3), "tab:1"),
             told(&request(None, false), &answer(0), ""),
+            told(&dry, &answer(3), ""),
+            told(&dry, &answer(36), ""),
             told(&request(Some(2), true), &answer(0), "tab:1"),
             done(&request(Some(2), false), "tab:1", Duration::from_millis(1250)),
         ];
@@ -276,6 +288,8 @@ mod tests {
             [
                 "node 2 (tab:1): 3 copies are to be moved, at most 12 MiB, 24 MiB over the network",
                 "volume pool: nothing has to be moved",
+                "volume pool: 3 copies are to be moved, at most 12 MiB, 24 MiB over the network; how long that takes is told once some have moved",
+                "volume pool: 36 copies are to be moved, at most 144 MiB, 288 MiB over the network; that takes 1 min 15 s at the 1.91 MiB/s of the last ones",
                 "node 2 (tab:1) is not drained any more",
                 "node 2 (tab:1) has no copies any more, after 1.2 s: it can be switched off",
             ]

@@ -33,12 +33,14 @@ pub enum MoveError {
 }
 
 /// What will move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outlook {
     /// Copies that will move.
     pub copies: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes of copies that moved in a second when some did last; `None` if none did for long enough since this gateway began.
+    pub bytes_per_s: Option<f64>,
     /// The number of the decision to do so: see [`Gateway::is_recorded`]. 0 if nothing was decided.
     pub number: u64,
 }
@@ -98,7 +100,9 @@ impl Copies {
 
     fn outlook(&self, plan: &Plan) -> Outlook {
         let copies = plan.steps.len() as u64;
-        Outlook { copies, bytes: copies * self.image.chunk_bytes(), number: 0 }
+        let chunk_bytes = self.image.chunk_bytes();
+        let bytes_per_s = self.moves.pace.last_copies_per_s().map(|copies| copies * chunk_bytes as f64);
+        Outlook { copies, bytes: copies * chunk_bytes, bytes_per_s, number: 0 }
     }
 }
 
