@@ -224,19 +224,17 @@ impl Copies {
     /// Asks for the holes of a chunk. False if no current copy can be asked.
     fn ask_copies(&mut self, cx: &mut Cx<'_>, chunk: u32) -> bool {
         let usable = self.usable_of(cx, chunk, self.current(chunk)) & !self.failed_looks(chunk);
-        for member in self.members_of(chunk, usable) {
-            let is_asked = self.looks().is_some_and(|looks| looks.out.contains_key(&(chunk, member)));
-            if !is_asked {
-                self.ask_behind_end(cx, (chunk, member), 0);
-            }
-        }
-        usable != 0
+        let members = self.members_of(chunk, usable);
+        usable != 0 && members.into_iter().all(|member| self.ask_behind_end(cx, (chunk, member), 0))
     }
 
-    /// Asks a member for the holes of the rest of a chunk.
-    fn ask_behind_end(&mut self, cx: &mut Cx<'_>, (chunk, member): (u32, u16), from: u32) {
+    /// Asks a member for the holes of the rest of a chunk, unless it is asked already. False if it has no copy of it.
+    fn ask_behind_end(&mut self, cx: &mut Cx<'_>, (chunk, member): (u32, u16), from: u32) -> bool {
+        if self.looks().is_some_and(|looks| looks.out.contains_key(&(chunk, member))) {
+            return true;
+        }
         let place = self.copy_on(chunk, member).and_then(|copy| self.locate(chunk, copy, from));
-        let Some((_, offset_bytes)) = place else { return self.ask_again(chunk) };
+        let Some((_, offset_bytes)) = place else { return false };
         let what = (Op::Map, OpFlags::NONE);
         let key = self.insert_inner(cx, Inner::Look { chunk, member }, what.0, what.1, vec![0; MAP_BYTES]);
         let len = self.image.chunk_bytes() as u32 - from;
@@ -248,6 +246,7 @@ impl Copies {
             looks.out.insert((chunk, member), (from, key));
         }
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        true
     }
 
     /// A copy of a chunk behind the end has told where it holds data.
@@ -286,10 +285,10 @@ impl Copies {
         if let Some(shrink) = &mut self.shrink {
             shrink.since = cx.now;
         }
-        match looked < len {
-            true if self.is_usable(cx, member) => self.ask_behind_end(cx, (chunk, member), from + looked),
-            true => self.ask_again(chunk),
-            false => {}
+        let goes_on =
+            looked >= len || (self.is_usable(cx, member) && self.ask_behind_end(cx, (chunk, member), from + looked));
+        if !goes_on {
+            self.ask_again(chunk);
         }
     }
 
