@@ -176,6 +176,33 @@ fn what_nobody_can_look_at_is_kept_unless_it_is_given_up() {
 }
 
 #[test]
+fn nothing_is_given_up_that_a_former_gateway_could_still_change() {
+    // Whether nodes 1 and 2 know that another gateway is in charge cannot be told, so they may take writes of the former one.
+    let mut bed = FlashBed::without(1..3, 3, 2, 4, |_| ());
+    bed.pass(SECOND * 3);
+    let of_others: Vec<u64> =
+        (0..6).filter(|&chunk| (0..2).all(|copy| bed.place_of(chunk, copy) != 0)).map(u64::from).collect();
+    let [.., last] = of_others[..] else { panic!("chunks without a copy on node 0") };
+    begin(&mut bed, last, true).unwrap();
+    bed.pass(SECOND * 119);
+    assert_eq!((outcome(&mut bed), chunks(&bed), shown(&bed)), (None, 6, 6));
+    bed.pass(SECOND * 2);
+    let error = outcome(&mut bed).expect("it has waited for the timeout").unwrap_err();
+    assert!(matches!(error, ResizeError::Unfenced { .. }), "{error}");
+    assert_eq!(bed.bed.gateway.shrink_status(0), None);
+    // One of the two is enough, and need not stay.
+    begin(&mut bed, last, true).unwrap();
+    bed.pass(SECOND);
+    assert_eq!(outcome(&mut bed), None);
+    let n = bed.place_of(last as u32, 1);
+    bed.link(n);
+    bed.pass(SECOND);
+    bed.unlink(n);
+    assert_eq!(outcome(&mut bed), Some(Ok((6, last))));
+    assert!(of_others.len() > 1, "chunks that are looked at one after the other");
+}
+
+#[test]
 fn one_copy_that_is_there_is_enough_and_another_is_asked_if_it_goes() {
     let mut bed = bed();
     trim(&mut bed, 5);

@@ -222,6 +222,8 @@ impl World {
         self.restart_gateway(down);
         self.ctx.trace(What::Phase("the map is recovered"));
         self.map.store(encode_snapshot(&image), true);
+        // What was settled may be open in it again: a power cut that comes before the gateway does counts.
+        self.note_map_file(true);
         self.scrub_kept = Default::default();
     }
 

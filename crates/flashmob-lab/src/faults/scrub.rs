@@ -126,7 +126,7 @@ impl World {
         let (mut lost, chunk_bytes) = (Vec::new(), image.chunk_bytes());
         for _ in 0..rng.random_range(0..4) {
             match rng.random_range(0..3) {
-                0 => store.rot(rng),
+                0 => store.rot(rng, true),
                 1 => store.rot_cold(rng),
                 _ => store.misdirect(rng),
             }

@@ -152,9 +152,12 @@ impl Store {
     }
 
     /// Bits of a block flip, in memory and on the flash.
-    pub fn rot(&mut self, rng: &mut SmallRng) {
+    pub fn rot(&mut self, rng: &mut SmallRng, in_holes: bool) {
         let at = rng.random_range(0..self.live.len());
         let flip = 1 << rng.random_range(0..8);
+        if !in_holes && self.block(at as u64 / BLOCK_BYTES).iter().all(|byte| *byte == 0) {
+            return;
+        }
         self.live[at] ^= flip;
         self.durable[at] ^= flip;
         self.corrupt.insert(at as u64 / BLOCK_BYTES);

@@ -90,7 +90,7 @@ impl Member {
 
 impl Copies {
     /// Whether its state is known, over a link, in this epoch.
-    fn is_known(&self, member: u16) -> bool {
+    pub(super) fn is_known(&self, member: u16) -> bool {
         let state = self.members.get(usize::from(member));
         state.and_then(|m| m.usable_from).is_some_and(|seq| self.log.is_durable(seq))
     }

@@ -68,6 +68,11 @@ pub enum ResizeError {
         "it cannot be seen whether what would be cut off holds data, as node {name} is away; give it up with --yes, or try again"
     )]
     Away { name: String },
+    /// A former gateway may still change what would be cut off.
+    #[error(
+        "node {name} has what would be cut off, and was not there since the gateway started: a former gateway could still write there; start the node, or replace it"
+    )]
+    Unfenced { name: String },
     /// A node's store cannot tell it.
     #[error("node {name} cannot tell whether what would be cut off holds data; give it up with --yes")]
     CannotTell { name: String },

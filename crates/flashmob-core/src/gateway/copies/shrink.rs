@@ -36,7 +36,7 @@ pub struct Shrink {
     step: Step,
     /// When it last went on.
     since: Time,
-    /// Of a chunk that cannot be looked at, a member that is away.
+    /// Of a chunk that cannot be looked at, or given up, a member that is away.
     awaits: Option<u16>,
 }
 
@@ -126,6 +126,7 @@ impl Copies {
                 Step::Changes => {
                     shrink.is_dry || !self.changes.iter().any(|(_, change)| shrink.is_behind(change.chunk))
                 }
+                Step::Looks(_) if shrink.gives_up => self.is_fenced_behind_end(),
                 Step::Looks(_) => self.look_behind_end(cx),
                 Step::Reads => !self.is_read_behind_end(),
             };
@@ -134,6 +135,9 @@ impl Copies {
                 if cx.now - shrink.since >= self.timeout {
                     let error = match (&shrink.step, shrink.awaits) {
                         (Step::Mirrors, _) => ResizeError::Unmirrored,
+                        (Step::Looks(_), Some(member)) if shrink.gives_up => {
+                            ResizeError::Unfenced { name: cx.name(member) }
+                        }
                         (Step::Looks(_), Some(member)) => ResizeError::Away { name: cx.name(member) },
                         (Step::Looks(Looks { failure: Some(failed), .. }), _) => untold(cx, *failed),
                         _ => ResizeError::Busy,
@@ -145,15 +149,15 @@ impl Copies {
             shrink.since = cx.now;
             match shrink.step {
                 Step::Mirrors => shrink.step = Step::Changes,
-                Step::Changes if !shrink.gives_up => {
+                Step::Changes => {
                     shrink.step = Step::Looks(Looks { next: shrink.chunks, ..Looks::default() });
                 }
-                Step::Changes | Step::Looks(_) if shrink.is_dry => {
+                Step::Looks(_) if shrink.is_dry => {
                     let chunks = shrink.chunks;
                     let resized = self.resized_to(chunks);
                     return self.end_shrink(cx, Ok(resized));
                 }
-                Step::Changes | Step::Looks(_) => {
+                Step::Looks(_) => {
                     shrink.step = Step::Reads;
                     self.growth.told_bytes = Some(u64::from(shrink.chunks) * self.image.chunk_bytes());
                 }
@@ -210,6 +214,25 @@ impl Copies {
                 looks.next = looks.next.max(chunk + 1);
             }
         }
+    }
+
+    /// Whether a former gateway that does not know that it is one cannot change what is given up any more: it needs all copies that are not behind for
+    /// that, and can have none put behind. So one of them on a node that takes nothing from it is enough. Where data is looked for, a node was asked for it.
+    fn is_fenced_behind_end(&mut self) -> bool {
+        let chunks = self.image.chunks();
+        let first = self.looks().map_or(chunks, |looks| looks.next);
+        let unfenced = (first..chunks).find_map(|chunk| {
+            let members = self.members_of(chunk, self.holders(chunk));
+            let is_fenced = members.iter().any(|&member| self.is_known(member));
+            members.first().filter(|_| !is_fenced).map(|&member| (chunk, member))
+        });
+        if let Some(looks) = self.looks() {
+            looks.next = unfenced.map_or(chunks, |(chunk, _)| chunk);
+        }
+        if let Some(shrink) = &mut self.shrink {
+            shrink.awaits = unfenced.map(|(_, member)| member);
+        }
+        unfenced.is_none()
     }
 
     /// A chunk cannot be looked at now.

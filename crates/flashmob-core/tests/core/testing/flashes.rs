@@ -1,6 +1,7 @@
 //! A gateway with a volume with copies whose nodes have bytes, some of which do not match their checksums.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::{GatewayBed, bytes_of, frames, gateway_config, volume, welcome};
@@ -108,6 +109,18 @@ impl FlashBed {
     /// All copies are equal, and no two blocks of the volume.
     #[must_use]
     pub fn new(nodes: usize, copies: usize, chunks_of_node: u64, set: impl FnOnce(&mut CopiesSpec)) -> FlashBed {
+        FlashBed::without(nodes..nodes, nodes, copies, chunks_of_node, set)
+    }
+
+    /// The same, but that some nodes have no link yet.
+    #[must_use]
+    pub fn without(
+        away: Range<usize>,
+        nodes: usize,
+        copies: usize,
+        chunks_of_node: u64,
+        set: impl FnOnce(&mut CopiesSpec),
+    ) -> FlashBed {
         let size_bytes = chunks_of_node * FlashBed::CHUNK_BYTES;
         let member = |n| Member {
             extent_id: FlashBed::id_of(n),
@@ -140,7 +153,7 @@ impl FlashBed {
             seen: Vec::new(),
         };
         let mut bed = FlashBed { bed, client, nodes: vec![flash; nodes] };
-        (0..nodes).for_each(|n| bed.link(n));
+        (0..nodes).filter(|n| !away.contains(n)).for_each(|n| bed.link(n));
         for chunk in 0..bed.bed.gateway.map(0).expect("a map").chunks() {
             for block in 0..16 {
                 let number = u64::from(chunk) * 16 + block;

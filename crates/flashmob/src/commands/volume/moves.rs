@@ -137,9 +137,9 @@ fn told(request: &MoveRequest, answer: &MoveAnswer, name: &str) -> String {
     let MoveAnswer { copies, bytes, air_bytes, bytes_per_second, eta_seconds, .. } = *answer;
     let takes = match (bytes_per_second, eta_seconds) {
         (Some(rate), Some(eta)) => {
-            format!("; that takes {} at the {}/s of the last ones", uptime(eta), Bytes(rate as u64))
+            format!("; estimated time {}, at the {}/s of the last moves", uptime(eta), Bytes(rate as u64))
         }
-        _ if request.dry_run => "; how long that takes is told once some have moved".to_string(),
+        _ if request.dry_run => "; the time is estimated once copies have moved".to_string(),
         _ => String::new(),
     };
     let what = match (request.node, request.cancel) {
@@ -288,8 +288,8 @@ mod tests {
             [
                 "node 2 (tab:1): 3 copies are to be moved, at most 12 MiB, 24 MiB over the network",
                 "volume pool: nothing has to be moved",
-                "volume pool: 3 copies are to be moved, at most 12 MiB, 24 MiB over the network; how long that takes is told once some have moved",
-                "volume pool: 36 copies are to be moved, at most 144 MiB, 288 MiB over the network; that takes 1 min 15 s at the 1.91 MiB/s of the last ones",
+                "volume pool: 3 copies are to be moved, at most 12 MiB, 24 MiB over the network; the time is estimated once copies have moved",
+                "volume pool: 36 copies are to be moved, at most 144 MiB, 288 MiB over the network; estimated time 1 min 15 s, at the 1.91 MiB/s of the last moves",
                 "node 2 (tab:1) is not drained any more",
                 "node 2 (tab:1) has no copies any more, after 1.2 s: it can be switched off",
             ]
