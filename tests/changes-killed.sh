@@ -1,44 +1,15 @@
 #!/usr/bin/env bash
 # Shows that a node is added, drained and replaced, a volume resized and rebalanced under load, though at a drawn moment of each the gateway, the source, the target or all of them are killed: nothing fails, every byte is there, and what was begun is ended. 40 times.
 # Tier: slow
-# Canary: ROUNDS=2 rounds of 5 operations and 4 victims take ten minutes.
+# ROUNDS=2 rounds of 5 operations and 4 victims take ten minutes.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
+. "$TESTS/lib/changes.sh"
 seeded
-ROUNDS=${ROUNDS:-2} OPERATIONS=${OPERATIONS:-drain balance add replace resize} VICTIMS=${VICTIMS:-gateway source target all}
+ROUNDS=${ROUNDS:-2}
 
-# node NUMBER FILTER: whether a node of the volume is as the filter of jq says.
-node() { curl -sf "http://$ADMIN/volumes" | jq -e --argjson n "$1" ".volumes[0].nodes[\$n] | $2" >/dev/null; }
-volume() { "$FLASHMOB" volume "$1" "$ADMIN" pool "${@:2}"; }
-is_balanced() { curl -sf "http://$ADMIN/volumes" | jq -e '.volumes[0].copies.moves | (.is_balancing | not) and .left_copies == 0' >/dev/null; }
-has_steps() { volume rebalance --dry-run | grep '^volume pool: [1-9][0-9]* copies are to be moved' >/dev/null; }
-size() { curl -sf "http://$ADMIN/volumes" | jq '.volumes[0].size_bytes'; }
-
-declare -A MOMENTS_MS=([drain]=700 [balance]=900 [add]=1500 [replace]=250 [resize]=250)
-# strike VICTIM SOURCE TARGET: kills it at a drawn moment, and starts it again. MOMENTS_MS says about how long it takes to be over.
-strike() {
-    local name victims=()
-    draw "${MOMENTS_MS[$operation]}"
-    sleep "$(awk -v ms="$DRAWN" 'BEGIN { print ms / 1000 }')"
-    case $1 in
-        gateway) victims=(gateway) ;;
-        source) victims=("$2") ;;
-        target) victims=("$3") ;;
-        all) victims=(gateway "${NODES[@]}") ;;
-    esac
-    say "$operation $round, $1 after $DRAWN ms: $(curl -sf "http://$ADMIN/status" | jq -c '.gateway.volumes[0].copies | {behind_chunks, open_chunks}'), $(curl -sf "http://$ADMIN/volumes" | jq '.volumes[0].copies.moves.left_copies') copies left to move"
-    kill_all "${victims[@]}"
-    for name in "${victims[@]}"; do
-        [ "$name" = gateway ] || run_node "$name"
-    done
-    [[ " ${victims[*]} " != *' gateway '* ]] || gateway_again
-    for name in "${NODES[@]}"; do wait_for 30 "$name to be linked" is_linked "$name"; done
-}
-# until_done COMMAND...: a command that waits for the end of what was begun, which it may have to begin again after a kill.
-until_done() { check "$operation $round, $victim killed: it ends" timeout 300 "$@"; }
-
-start_copies 4 320MiB 'size = "384MiB"' 'evict_after = "3s"' 'timeout = "60s"'
 SIZE_MIB=384
+start_copies 4 320MiB "size = \"${SIZE_MIB}MiB\"" 'evict_after = "3s"' 'timeout = "60s"'
 OF_MODEL=(--bytes $((SIZE_MIB << 20)))
 start_qemu
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
@@ -46,57 +17,7 @@ LOAD_URI=$QEMU_URI start_load load --extents 4 --connections 2 --depth 8 --reads
 for ((round = 1; round <= ROUNDS; round++)); do
     for victim in $VICTIMS; do
         for operation in $OPERATIONS; do
-            case $operation in
-                drain)
-                    volume drain 2 --no-wait >/dev/null
-                    strike "$victim" node2 node1
-                    until_done "$FLASHMOB" volume drain "$ADMIN" pool 2
-                    check 'it has no copies' node 2 '.member | .copies == 0 and .is_drained'
-                    volume drain 2 --cancel >/dev/null
-                    ;;
-                balance)
-                    # A node that was out often rests for a minute.
-                    wait_for 120 'copies to be moved' has_steps
-                    volume rebalance --no-wait >/dev/null
-                    strike "$victim" node0 node2
-                    until_done "$FLASHMOB" volume rebalance "$ADMIN" pool
-                    check 'node 2 has its share' node 2 '.member.copies | . >= 40'
-                    ;;
-                add)
-                    rm -f "$DIR"/node4.img*
-                    unset "ADDR[node4]"
-                    start_node node4 320MiB
-                    NODES+=(node4)
-                    volume add "${ADDR[node4]}" >"$DIR/added"
-                    number=$(sed -nE 's/.* is node ([0-9]+) of volume.*/\1/p' "$DIR/added")
-                    strike "$victim" node0 node4
-                    has_its_share() { node "$number" '.member.copies >= 30' && is_balanced; }
-                    wait_for 300 'the nodes to be filled evenly' has_its_share
-                    pass "$operation $round, $victim killed: node $number has its share"
-                    whole_again
-                    check 'it is drained again' timeout 300 "$FLASHMOB" volume drain "$ADMIN" pool "$number"
-                    check 'and removed' volume remove "$number"
-                    stop node4
-                    NODES=(node0 node1 node2 node3)
-                    ;;
-                replace)
-                    stop node3 KILL
-                    rm -f "$DIR"/node3.img*
-                    run_node node3
-                    wait_for 30 'the fresh extent to be seen' node 3 '.state == "refused" and .member.offered != null'
-                    volume replace 3 --yes --output json >/dev/null
-                    strike "$victim" node1 node3
-                    ;;
-                resize)
-                    SIZE_MIB=$((SIZE_MIB + 4))
-                    fits() { volume resize --size ${SIZE_MIB}MiB --dry-run >/dev/null; }
-                    wait_for 120 'room to be there' fits
-                    volume resize --size ${SIZE_MIB}MiB >/dev/null
-                    strike "$victim" node1 node2
-                    check "$operation $round, $victim killed: it is as large" test "$(size)" = $((SIZE_MIB << 20))
-                    ;;
-            esac
-            whole_again
+            change "$operation" "$victim" "$round"
         done
     done
     for extent in 0 1 2 3; do extent_served load $extent 100; done

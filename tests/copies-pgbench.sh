@@ -3,24 +3,14 @@
 # Tier: slow
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
+. "$TESTS/lib/postgres.sh"
 # FAULTS=all: each fault on each node; else on two that are drawn. SEED repeats a run. KINDS names some of the faults.
 FAULTS=${FAULTS:-two}
 KINDS=${KINDS:-killed frozen restarted filled flipped gateway_killed lost drained exchanged}
-NODE_COUNT=8 NODE_BYTES=$((256 << 20)) CLIENTS=4 SCALE=${SCALE:-3}
+NODE_COUNT=8 NODE_BYTES=$((256 << 20))
 FROZEN_S=6
 [ "$FAULTS" != all ] || FROZEN_S=20
-
-need losetup mkfs.ext4 e2fsck nbdcopy setpriv pkill
-need_root 'FUSE, a loop device and mount'
-# Debian keeps its servers' programs outside of PATH.
-PATH=$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)
-for program in initdb pg_ctl psql pgbench pg_amcheck; do
-    command -v $program >/dev/null || { echo "    not run: '$program' is not installed; Debian's package is postgresql" >&2; exit $NOT_RUN; }
-done
-# The server refuses to be root.
-USER_OF_SERVER=postgres
-id $USER_OF_SERVER >/dev/null 2>&1 || USER_OF_SERVER=nobody
-as_user() { setpriv --reuid "$USER_OF_SERVER" --regid "$(id -g $USER_OF_SERVER)" --clear-groups -- "$@"; }
+need nbdcopy
 seeded
 
 # What is drawn: the nodes of each fault. Those that will be full lie in a small file system each.
@@ -63,62 +53,10 @@ done
 write_config 'layout = "mapped"' 'copies = 2' 'size = "768MiB"' 'evict_after = "3s"' 'timeout = "120s"'
 gateway_again
 whole_again
+start_file_system
+start_database
+start_pgbench
 
-# The file system on it. fsync goes all the way: ext4, loop, FUSE, QEMU's NBD client, gateway, nodes.
-start_qemu
-start_file
-LOOP=$(losetup -f --show --direct-io=on "$FILE")
-detach() {
-    # What is left of the server, the mount and the device after a failure: without QEMU all of it ends with errors, and does not wait.
-    if [ -n "${SERVER:-}" ]; then
-        local server
-        server=$(head -n 1 "$DIR/mnt/data/postmaster.pid" 2>/dev/null)
-        [ -z "${PID[pgbench]:-}" ] || pkill -KILL -P "${PID[pgbench]}"
-        [ -z "$server" ] || { pkill -KILL -P "$server"; kill -KILL "$server"; }
-        stop qemu KILL
-    fi
-    ! mountpoint -q "$DIR/mnt" || umount "$DIR/mnt" || umount -l "$DIR/mnt"
-    [ -z "$LOOP" ] || losetup -d "$LOOP"
-    LOOP=
-}
-at_end detach
-mkfs.ext4 -q -E nodiscard,lazy_itable_init=1,lazy_journal_init=1 "$LOOP"
-mkdir "$DIR/mnt" "$DIR/socket"
-mount "$LOOP" "$DIR/mnt"
-mkdir "$DIR/mnt/data"
-chmod 755 "$DIR"
-chown "$USER_OF_SERVER" "$DIR/mnt/data" "$DIR/socket"
-
-# The database.
-SERVER=1
-check 'initdb' as_user initdb -D "$DIR/mnt/data" -A trust -U postgres --data-checksums --wal-segsize=4
-cat >>"$DIR/mnt/data/postgresql.conf" <<CONF
-listen_addresses = ''
-unix_socket_directories = '$DIR/socket'
-shared_buffers = 16MB
-max_wal_size = 64MB
-min_wal_size = 16MB
-checkpoint_timeout = 30s
-CONF
-check 'the server starts' as_user pg_ctl -D "$DIR/mnt/data" -l "$DIR/mnt/data/server.log" -w -t 120 start
-export PGHOST=$DIR/socket PGUSER=postgres PGDATABASE=postgres
-sql() { as_user psql -XAtq -c "$1"; }
-check 'pgbench -i' as_user pgbench -i -q -s "$SCALE"
-
-# load: pgbench, again and again, until it is told to end. Each run says how many transactions failed.
-load() {
-    while [ ! -e "$DIR/enough" ]; do
-        as_user pgbench -n -c $CLIENTS -j 2 -t 100 || exit 1
-    done
-}
-start pgbench load
-transactions() { sql 'SELECT count(*) FROM pgbench_history'; }
-beyond() { ! alive pgbench || [ "$(transactions)" -ge "$1" ]; }
-# goes_on WHAT: transactions are done now.
-goes_on() {
-    wait_for 60 "transactions: $1" beyond $(($(transactions) + 200))
-    alive pgbench || { tail -n 20 "$DIR/pgbench.log" "$DIR/pgbench.out" >&2; fail "$1: pgbench ended"; }
-}
 # struck FAULT NODE...: a fault hits one node after another, and all copies are whole again after each.
 struck() {
     local what=$1 node
@@ -281,26 +219,6 @@ else
 fi
 # Others go by the numbers of nodes.
 struck exchanged "${TO_EXCHANGE[@]}"
-: >"$DIR/enough"
-finish pgbench 120
-[ "$STATUS" -eq 0 ] || { tail -n 30 "$DIR/pgbench.log" "$DIR/pgbench.out" >&2; fail "pgbench ended with $STATUS"; }
-
-# What the database has.
-DONE=$(awk '/^number of transactions actually processed/ { split($NF, n, "/"); sum += n[1] } END { print sum + 0 }' "$DIR/pgbench.out")
-FAILED=$(awk '/^number of failed transactions/ { sum += $5 } END { print sum + 0 }' "$DIR/pgbench.out")
-check "$DONE transactions, none failed" test "$FAILED" -eq 0
-check 'all are in the history' test "$(transactions)" -eq "$DONE"
-sums="SELECT count(DISTINCT sum) FROM (SELECT sum(abalance) FROM pgbench_accounts UNION ALL SELECT sum(tbalance) FROM pgbench_tellers
-    UNION ALL SELECT sum(bbalance) FROM pgbench_branches UNION ALL SELECT sum(delta) FROM pgbench_history) AS sums"
-check "the four sums of TPC-B agree: $(sql 'SELECT sum(delta) FROM pgbench_history')" test "$(sql "$sums")" -eq 1
-check 'pg_amcheck finds nothing' as_user pg_amcheck --install-missing --heapallindexed --parent-check postgres
-check 'the server ends' as_user pg_ctl -D "$DIR/mnt/data" -w -t 120 -m fast stop
-check 'its checksums agree' as_user pg_checksums --check -D "$DIR/mnt/data"
-SERVER=
-check 'unmount' umount "$DIR/mnt"
-check 'e2fsck finds nothing' e2fsck -fn "$LOOP"
-detach
-fusermount3 -u "$DIR/fuse"
-finish nbdfuse 20
-check 'QEMU ends' stop qemu
+end_database
+end_clients
 check 'nothing is behind' are_whole

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows that a map moves from its file into etcd, that writes to open chunks make no transactions, that a gateway that ends hands over at once, that a full etcd is an error that names it, and that a slow one is only slow, with nothing lost.
 # Tier: slow
-# Canary: with etcd there it takes two minutes.
+# With etcd there it takes two minutes.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 . "$TESTS/lib/etcd.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows two gateways of a cluster with keys, and etcd with mutual TLS: each has a certificate of its own for etcd, a stranger's is refused, and the standby takes over.
 # Tier: slow
-# Canary: needs etcd and openssl; a minute.
+# Needs etcd and openssl; a minute.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 . "$TESTS/lib/keys.sh"

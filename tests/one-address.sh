@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows that clients of one address that keepalived moves go on when the gateway in charge is killed, stands still or is cut off: QEMU with reconnect-delay.
 # Tier: slow
-# Canary: one round of each fault takes a minute and a half; RUNS=3 repeats them. Needs etcd and keepalived.
+# One round of each fault takes a minute and a half; RUNS=3 repeats them. Needs etcd and keepalived.
 if [ "${OWN_NETWORK:-}" != 1 ] && [ "$(id -u)" -eq 0 ] && unshare --net true 2>/dev/null; then
     OWN_NETWORK=1 exec unshare --net "$0" "$@"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows that a standby takes over when the gateway in charge is killed, stands still or is cut off, and that clients wait while etcd is away; what clients saw is judged by a checker of linearizability, Porcupine.
 # Tier: slow
-# Canary: one round of each fault takes three minutes; RUNS=5 is what docs/copies.md tells.
+# One round of each fault takes three minutes; RUNS=5 is what docs/copies.md tells.
 if [ "${OWN_NETWORK:-}" != 1 ] && [ "$(id -u)" -eq 0 ] && unshare --net true 2>/dev/null; then
     # In there is no way to where the checker comes from.
     (cd "$(dirname "$0")/linear" && go mod download) || true

@@ -11,6 +11,11 @@ start_fsx() {
     start_file
     LOOP=$(losetup -f --show --direct-io=on "$FILE")
     at_end 'if alive qemu; then stop qemu KILL; fi; losetup -d "$LOOP"'
+    run_fsx "$@"
+}
+
+# run_fsx OPERATIONS BYTES: the same, on the block device LOOP.
+run_fsx() {
     cat >"$DIR/fsx.toml" <<TOML
 blockmode = true
 nosizechecks = true
