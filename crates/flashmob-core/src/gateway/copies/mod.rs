@@ -21,6 +21,7 @@ mod change;
 mod choice;
 mod chunk;
 mod context;
+mod decide;
 mod equal;
 mod felt;
 mod flush;
@@ -40,6 +41,7 @@ mod own;
 mod pace;
 mod pause;
 mod pieces;
+mod places;
 mod ranges;
 mod read;
 mod repair;
@@ -60,8 +62,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::state::RequestKey;
-use crate::copies::{COPIES_MAX, MapImage, Marks, Place, Record, is_unknown_extent};
-use crate::op::Failure;
+use crate::copies::{COPIES_MAX, MapImage, Marks, is_unknown_extent};
 use crate::planted::{self, Bug};
 use crate::units::{Time, bring_forward};
 use crate::wire::hello::{Charge, FromLinear};
@@ -77,7 +78,7 @@ pub use lane::Lane;
 use lately::Lately;
 use lease::Lease;
 pub use lease::{LeaseStatus, lasts_until};
-use log::{Log, Waiter};
+use log::Log;
 use members::Member;
 use mend::Rot;
 use mirrors::Mirrors;
@@ -87,6 +88,7 @@ use own::Inner;
 use pace::Pace;
 pub use pause::PauseError;
 use pause::Paused;
+use places::{bit, each, mask};
 pub use replace::{ReplaceError, Replaced};
 use resize::Growth;
 pub use resize::{ResizeError, Resized};
@@ -104,8 +106,6 @@ const PLACES_MAX: usize = COPIES_MAX + 1;
 
 /// How long a copy may leave a change unanswered that others have done, before it is declared behind.
 pub const EVICT_AFTER: Duration = Duration::from_secs(3);
-/// How long is waited after a start for nodes that may keep a mirror, while none that is there does.
-const MIRROR_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a chunk stays open after its last change.
 pub const SETTLE_AFTER: Duration = Duration::from_secs(30);
@@ -239,34 +239,6 @@ pub struct Copies {
     pub counters: status::CopiesCounters,
 }
 
-/// The copies in a mask.
-fn each(mask: u8) -> impl Iterator<Item = usize> {
-    (0..8).filter(move |copy| mask & (1 << copy) != 0)
-}
-
-/// The mask of one copy.
-fn bit(copy: usize) -> u8 {
-    1 << copy
-}
-
-/// The mask of several copies.
-fn mask(copies: impl Iterator<Item = usize>) -> u8 {
-    copies.fold(0, |mask, copy| mask | bit(copy))
-}
-
-/// Cuts a range of a volume where chunks end, and where pieces would be too long: chunk, offset in it, length.
-fn cut(chunk_bytes: u64, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u32, u32)> {
-    let (mut at, end) = (offset_bytes, offset_bytes + len_bytes);
-    let mut parts = Vec::with_capacity(1);
-    while at < end {
-        let within = at % chunk_bytes;
-        let len = (end - at).min(chunk_bytes - within).min(u64::from(crate::wire::PIECE_BYTES_MAX));
-        parts.push(((at / chunk_bytes) as u32, within as u32, len as u32));
-        at += len;
-    }
-    parts
-}
-
 /// By member and slot: the chunk there, or `u32::MAX`.
 fn slots_of(image: &MapImage) -> Vec<Vec<u32>> {
     let places = || (0..image.chunks()).flat_map(|chunk| image.places(chunk).iter().map(move |place| (chunk, place)));
@@ -390,207 +362,6 @@ impl Copies {
         // At most MEMBERS_MAX.
         let extents = self.image.members().len() as u32;
         is_linear.then_some(FromLinear { extent_id: known.extent_id, extents })
-    }
-
-    /// Copies that are neither behind nor doubtful.
-    fn current(&self, chunk: u32) -> u8 {
-        self.holders(chunk) & !self.image.marks(chunk).doubtful
-    }
-
-    /// Copies that are not behind. A doubtful one may be current again, if all others restarted, too.
-    fn holders(&self, chunk: u32) -> u8 {
-        let all = (1u16 << self.image.copies()) - 1;
-        all as u8 & !self.image.marks(chunk).behind
-    }
-
-    /// Where a copy of a chunk lies, or the one that is made on another member.
-    fn place_of(&self, chunk: u32, copy: usize) -> Option<Place> {
-        match self.image.places(chunk).get(copy) {
-            None if copy == self.guest_copy() => self.guest(chunk),
-            place => place.copied(),
-        }
-    }
-
-    fn member_of(&self, chunk: u32, copy: usize) -> u16 {
-        self.place_of(chunk, copy).map_or(u16::MAX, |place| place.member)
-    }
-
-    /// The copy of a chunk that a member has, or is getting.
-    fn copy_on(&self, chunk: u32, member: u16) -> Option<usize> {
-        let copy = self.image.places(chunk).iter().position(|place| place.member == member);
-        copy.or_else(|| self.guest(chunk).filter(|guest| guest.member == member).map(|_| self.guest_copy()))
-    }
-
-    /// Those of some copies that reads and jobs may use now.
-    fn usable_of(&self, cx: &Cx<'_>, chunk: u32, copies: u8) -> u8 {
-        mask(each(copies).filter(|&copy| self.is_usable(cx, self.member_of(chunk, copy))))
-    }
-
-    /// Those of some copies whose members are out.
-    fn out_of(&self, chunk: u32, copies: u8) -> u8 {
-        mask(each(copies).filter(|&copy| self.is_out(self.member_of(chunk, copy))))
-    }
-
-    /// The members of some copies.
-    fn members_of(&self, chunk: u32, copies: u8) -> Vec<u16> {
-        each(copies).map(|copy| self.member_of(chunk, copy)).collect()
-    }
-
-    /// The chunk at a place of a member, and the copy. There is none where the chunk was, or was to be.
-    fn chunk_at(&self, member: u16, offset_bytes: u64) -> Option<(u32, Option<usize>)> {
-        // Below 2^32 slots.
-        let slot = (offset_bytes / self.image.chunk_bytes()) as u32;
-        let chunk = *self.slots.get(usize::from(member))?.get(slot as usize).filter(|chunk| **chunk != u32::MAX)?;
-        let is_there = |copy: &usize| self.place_of(chunk, *copy) == Some(Place { member, slot });
-        Some((chunk, self.copy_on(chunk, member).filter(is_there)))
-    }
-
-    /// Where a byte of a chunk lies on one of its copies: the member, and the offset in its extent.
-    fn locate(&self, chunk: u32, copy: usize, at: u32) -> Option<(u16, u64)> {
-        let place = self.place_of(chunk, copy)?;
-        Some((place.member, u64::from(place.slot) * self.image.chunk_bytes() + u64::from(at)))
-    }
-
-    /// Cuts a range of the volume: see [`cut`].
-    fn parts(&self, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u32, u32)> {
-        cut(self.image.chunk_bytes(), offset_bytes, len_bytes)
-    }
-
-    /// Records a decision. Returns the number after which it is durable.
-    fn decide(&mut self, record: Record) -> u64 {
-        let is_held = self.is_held(&record);
-        match self.image.apply(&record) {
-            Ok(()) => self.log.push(record, is_held),
-            Err(error) => {
-                debug_assert!(false, "{error}: {record:?}");
-                self.log.wanted()
-            }
-        }
-    }
-
-    /// Whether mirrors must have a record before it takes effect: without it, a copy would be believed that lacks something, or a loss would not be
-    /// told. Whoever recovers the map takes all chunks for open.
-    fn is_held(&self, record: &Record) -> bool {
-        match record {
-            Record::Marks { first_chunk, count: 1, marks } => {
-                let now = self.image.marks(*first_chunk);
-                let is_torn = marks.is_torn && !now.is_torn;
-                is_torn || (marks.behind & !now.behind) | (marks.doubtful & !now.doubtful) != 0
-            }
-            // Without it, the old place would be believed, which others may use by then.
-            Record::Moved { .. } => true,
-            Record::Marks { .. } | Record::Loss { .. } | Record::Extent { .. } => true,
-            // Without them, what clients have written there would be lost.
-            Record::Places { .. } | Record::Shown { .. } => true,
-            // Without it, chunks that are gone would be believed to lie where others do by then.
-            Record::Shrunk { .. } => true,
-            // Without it, what was copied to the member meanwhile would be taken for somebody else's.
-            Record::Joining { .. } => true,
-            // Without it, a device would seem to have restarted that has not: with one that has, all copies would seem to have lost power.
-            Record::Boot { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Sets a chunk's marks, if they differ. Returns the number after which they are durable.
-    fn mark(&mut self, chunk: u32, marks: Marks) -> u64 {
-        if self.image.marks(chunk) != marks {
-            let seq = self.decide(Record::Marks { first_chunk: chunk, count: 1, marks });
-            self.chunks.entry(chunk).or_default().marks_seq = seq;
-            if marks.doubtful == 0 {
-                self.doubtful.remove(&chunk);
-            } else {
-                self.doubtful.insert(chunk);
-            }
-        }
-        self.marks_seq(chunk)
-    }
-
-    /// A chunk's marks are durable from this number on.
-    fn marks_seq(&self, chunk: u32) -> u64 {
-        self.chunks.get(&chunk).map_or(0, |c| c.marks_seq).max(self.bulk_seq)
-    }
-
-    /// Declares copies of a chunk behind: they lack something. Returns the number after which that is durable.
-    fn fall_behind(&mut self, chunk: u32, copies: u8) -> u64 {
-        let marks = self.image.marks(chunk);
-        let news = copies & !marks.behind;
-        self.counters.evicted_copies += u64::from(news.count_ones());
-        if self.jobs.get(&chunk).is_some_and(|job| (job.targets | bit(job.source)) & news != 0) {
-            self.void_jobs.insert(chunk);
-        }
-        self.mark(chunk, Marks { behind: marks.behind | copies, doubtful: marks.doubtful & !copies, ..marks })
-    }
-
-    /// Ends the jobs that have lost a copy that they worked with. Call it after each event.
-    fn end_void_jobs(&mut self, cx: &mut Cx<'_>) {
-        while let Some(chunk) = self.void_jobs.pop_first() {
-            self.give_up(cx, chunk);
-        }
-    }
-
-    /// Decisions up to this number are durable, or the batch failed.
-    pub fn committed(&mut self, cx: &mut Cx<'_>, number: u64, result: Result<(), Failure>) {
-        let result = if planted::is(Bug::RefusedCommitBelieved) { Ok(()) } else { result };
-        self.mirrors.committed(cx.now, result.is_ok());
-        match result {
-            Ok(()) => {
-                self.log.committed(number);
-                self.take_effect(cx);
-            }
-            Err(failure) => {
-                self.retry_at = cx.now + Duration::from_secs(1);
-                self.look_at(self.retry_at);
-                // It refuses them.
-                for launch in self.log.failed(failure) {
-                    self.wake(cx, launch);
-                }
-            }
-        }
-    }
-
-    /// Whether mirrors have all that the map had at the start. If the map were lost before, what it says of slots and chunks would be others' again.
-    fn is_mirrored(&self) -> bool {
-        self.inherited.is_none()
-    }
-
-    /// Looks whether that is so by now: a mirror has it, or nobody keeps one. `reached`: what decisions wait for.
-    fn note_mirrored(&mut self, cx: &mut Cx<'_>, reached: u64) {
-        let Some(version) = self.inherited else { return };
-        let is_used =
-            |member: &u16| !self.image.is_gone(*member) && !self.image.is_joining(*member) && !self.is_out(*member);
-        // At most MEMBERS_MAX.
-        let mut used = (0..self.members.len() as u16).filter(is_used).peekable();
-        let is_any = used.peek().is_some();
-        let are_all_there = is_any && used.all(|member| cx.is_linked(member));
-        // Those that are away might keep one. They are not waited for without end.
-        let is_late = cx.now - self.unstalled_since >= MIRROR_PATIENCE
-            && (0..self.members.len() as u16).any(|member| cx.is_linked(member));
-        if self.mirrors.have(version) || reached == u64::MAX && (are_all_there || is_late) {
-            self.inherited = None;
-            self.resume_growth(cx);
-        }
-    }
-
-    /// Lets go what waited for decisions that are durable now.
-    fn take_effect(&mut self, cx: &mut Cx<'_>) {
-        let mirrored = self.mirrors.reached(|member| self.is_out(member), |member| cx.is_linked(member));
-        self.note_mirrored(cx, mirrored);
-        for waiter in self.log.release(mirrored) {
-            self.wake(cx, waiter);
-        }
-    }
-
-    fn wake(&mut self, cx: &mut Cx<'_>, waiter: Waiter) {
-        match waiter {
-            Waiter::Launch(chunk) => self.launch_waiting(cx, chunk),
-            Waiter::Review(chunk) => self.review_chunk(cx, chunk),
-            Waiter::Member(member) => self.usable(cx, member),
-            Waiter::Flushes => self.review_flushes(cx),
-            Waiter::Job(chunk) => self.job_durable(cx, chunk),
-            Waiter::Freed => self.look_at_freed(cx),
-            Waiter::Grown => self.show_chunks(cx),
-        }
     }
 
     /// A client's request ends early or is dropped. Returns how many bytes its changes still hold.

@@ -4,7 +4,8 @@
 //! and old ones again when that copy is lost.
 
 use super::chunk::Waiting;
-use super::{Copies, Cx, Inner, bit, cut, mask};
+use super::places::cut;
+use super::{Copies, Cx, Inner, bit, mask};
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::op::{Failure, Op, OpFlags};
