@@ -31,7 +31,7 @@ detach() {
         server=$(head -n 1 "$DIR/mnt/data/postmaster.pid" 2>/dev/null)
         [ -z "${PID[pgbench]:-}" ] || pkill -KILL -P "${PID[pgbench]}"
         [ -z "$server" ] || { pkill -KILL -P "$server"; kill -KILL "$server"; }
-        stop qemu KILL
+        if alive qemu; then stop qemu KILL; fi
     fi
     ! mountpoint -q "$DIR/mnt" || umount "$DIR/mnt" || umount -l "$DIR/mnt"
     [ -z "$MOUNTED" ] || losetup -d "$MOUNTED"

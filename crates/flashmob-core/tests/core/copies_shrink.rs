@@ -186,9 +186,14 @@ fn nothing_is_given_up_that_a_former_gateway_could_still_change() {
     begin(&mut bed, last, true).unwrap();
     bed.pass(SECOND * 119);
     assert_eq!((outcome(&mut bed), chunks(&bed), shown(&bed)), (None, 6, 6));
+    // Meanwhile nothing is refused.
+    bed.bed.submit(bed.client, Op::Write, last * CHUNK_BYTES, 512);
+    bed.serve();
+    assert_eq!(bed.results(), []);
     bed.pass(SECOND * 2);
     let error = outcome(&mut bed).expect("it has waited for the timeout").unwrap_err();
-    assert!(matches!(error, ResizeError::Unfenced { .. }), "{error}");
+    let ResizeError::Unfenced { names } = error else { panic!("{error}") };
+    assert!(names == "node1, node2" || names == "node2, node1", "{names}");
     assert_eq!(bed.bed.gateway.shrink_status(0), None);
     // One of the two is enough, and need not stay.
     begin(&mut bed, last, true).unwrap();
@@ -198,6 +203,7 @@ fn nothing_is_given_up_that_a_former_gateway_could_still_change() {
     bed.link(n);
     bed.pass(SECOND);
     bed.unlink(n);
+    assert_eq!(bed.results(), [Ok(vec![])], "the write that was taken has ended");
     assert_eq!(outcome(&mut bed), Some(Ok((6, last))));
     assert!(of_others.len() > 1, "chunks that are looked at one after the other");
 }

@@ -469,7 +469,7 @@ impl World {
             Fault::FailedSyncs(node, lasts) => self.syncs_fail(node, lasts),
             Fault::SlowFlush(node, lasts) => self.flushes_are_slow(node, lasts, true),
             Fault::StuckFlush(node, lasts) => self.flushes_are_slow(node, lasts, false),
-            // A hole takes no place on the flash. A free slot that were not one after it was cleared would be taken for one that cannot be cleared.
+            // A hole takes no place on the flash. A free slot with a flipped bit would be taken for one that cannot be cleared.
             Fault::Rot(node, times) => {
                 let in_holes = self.scenario.growth() == 0;
                 (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng, in_holes));

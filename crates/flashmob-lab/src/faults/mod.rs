@@ -18,7 +18,7 @@
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `pause.rs` | nodes are paused and measured |
 //! | `scrub.rs` | scrubs, and what they must have found |
-//! | `killed.rs` | somebody is killed in the middle of a change |
+//! | `killed/` | somebody is killed in the middle of a change |
 //! | `second.rs` | a second gateway on a volume with copies |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |

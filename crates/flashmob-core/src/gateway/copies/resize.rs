@@ -70,9 +70,9 @@ pub enum ResizeError {
     Away { name: String },
     /// A former gateway may still change what would be cut off.
     #[error(
-        "node {name} has what would be cut off, and was not there since the gateway started: a former gateway could still write there; start the node, or replace it"
+        "none of the nodes with a part of what would be cut off has been linked since the gateway started, so a former gateway could still write there; start one of them: {names}"
     )]
-    Unfenced { name: String },
+    Unfenced { names: String },
     /// A node's store cannot tell it.
     #[error("node {name} cannot tell whether what would be cut off holds data; give it up with --yes")]
     CannotTell { name: String },

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Shrink, Step};
 use crate::gateway::copies::resize::ResizeError;
 use crate::gateway::copies::watch::WATCH_INTERVAL;
-use crate::gateway::copies::{Copies, Cx, Inner, bit};
+use crate::gateway::copies::{Copies, Cx, Inner, bit, each};
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
@@ -81,22 +81,22 @@ impl Copies {
     }
 
     /// Whether a former gateway that does not know that it is one cannot change what is given up any more: it needs all copies that are not behind for
-    /// that, and can have none put behind. So one of them on a node that takes nothing from it is enough. Where data is looked for, a node was asked for it.
-    pub(super) fn is_fenced_behind_end(&mut self) -> bool {
-        let chunks = self.image.chunks();
-        let first = self.looks().map_or(chunks, |looks| looks.next);
-        let unfenced = (first..chunks).find_map(|chunk| {
-            let members = self.members_of(chunk, self.holders(chunk));
-            let is_fenced = members.iter().any(|&member| self.is_known(member));
-            members.first().filter(|_| !is_fenced).map(|&member| (chunk, member))
-        });
-        if let Some(looks) = self.looks() {
-            looks.next = unfenced.map_or(chunks, |(chunk, _)| chunk);
-        }
-        if let Some(shrink) = &mut self.shrink {
-            shrink.awaits = unfenced.map(|(_, member)| member);
+    /// that, and can have none put behind. So one of them on a node that takes nothing from it is enough, and stays so. It is so before the chunk `next`.
+    /// Where data is looked for, a node was asked for it.
+    pub(super) fn is_fenced_behind_end(&mut self, cx: &Cx<'_>, next: u32) -> bool {
+        let is_known = |copies: &Copies, chunk, copy| copies.is_known(copies.member_of(chunk, copy));
+        let is_fenced = |chunk: &u32| each(self.holders(*chunk)).any(|copy| is_known(self, *chunk, copy));
+        let unfenced = (next..self.image.chunks()).find(|chunk| !is_fenced(chunk));
+        if let (Some(shrink), Some(chunk)) = (&mut self.shrink, unfenced.filter(|chunk| *chunk > next)) {
+            (shrink.since, shrink.step) = (cx.now, Step::Fence(chunk));
         }
         unfenced.is_none()
+    }
+
+    /// The nodes that have copies of a chunk that are not behind.
+    pub(super) fn names_of(&self, cx: &Cx<'_>, chunk: u32) -> String {
+        let members = self.members_of(chunk, self.holders(chunk)).into_iter();
+        members.map(|member| cx.name(member)).collect::<Vec<_>>().join(", ")
     }
 
     /// A chunk cannot be looked at now.

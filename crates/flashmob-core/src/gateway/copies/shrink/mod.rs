@@ -32,7 +32,7 @@ pub struct Shrink {
     step: Step,
     /// When it last went on.
     since: Time,
-    /// Of a chunk that cannot be looked at, or given up, a member that is away.
+    /// Of a chunk that cannot be looked at, a member that is away.
     awaits: Option<u16>,
 }
 
@@ -40,6 +40,8 @@ pub struct Shrink {
 enum Step {
     /// It is not known yet which nodes keep mirrors of the map.
     Mirrors,
+    /// What is given up has to be beyond the reach of a former gateway, which is so before this chunk.
+    Fence(u32),
     /// Changes behind the end have to end.
     Changes,
     /// Chunks behind it are looked at.
@@ -86,7 +88,7 @@ impl Copies {
     /// Why a request of a client is refused: it is for what lies behind the end, or will, if it is a change.
     pub(super) fn behind_end(&self, op: Op, spans: &[(u64, u32)]) -> Option<Failure> {
         let is_ending = |shrink: &&Shrink| {
-            let has_begun = !shrink.is_dry && !matches!(shrink.step, Step::Mirrors);
+            let has_begun = !shrink.is_dry && !matches!(shrink.step, Step::Mirrors | Step::Fence(_));
             has_begun && op.mutates() && !planted::is(Bug::ShrinkTakesChanges)
         };
         let chunks = self.shrink.as_ref().filter(is_ending).map(|shrink| shrink.chunks);
@@ -105,21 +107,19 @@ impl Copies {
             let is_over = match &shrink.step {
                 // A map that is recovered from mirrors must not have the chunks that are cut off: it has to be known who keeps one.
                 Step::Mirrors => shrink.is_dry || self.is_mirrored(),
+                Step::Fence(next) => self.is_fenced_behind_end(cx, *next),
                 Step::Changes => {
                     shrink.is_dry || !self.changes.iter().any(|(_, change)| shrink.is_behind(change.chunk))
                 }
-                Step::Looks(_) if shrink.gives_up => self.is_fenced_behind_end(),
                 Step::Looks(_) => self.look_behind_end(cx),
                 Step::Reads => !self.is_read_behind_end(),
             };
-            let Some(shrink) = &mut self.shrink else { return };
+            let Some(shrink) = &self.shrink else { return };
             if !is_over {
                 if cx.now - shrink.since >= self.timeout {
                     let error = match (&shrink.step, shrink.awaits) {
                         (Step::Mirrors, _) => ResizeError::Unmirrored,
-                        (Step::Looks(_), Some(member)) if shrink.gives_up => {
-                            ResizeError::Unfenced { name: cx.name(member) }
-                        }
+                        (Step::Fence(chunk), _) => ResizeError::Unfenced { names: self.names_of(cx, *chunk) },
                         (Step::Looks(_), Some(member)) => ResizeError::Away { name: cx.name(member) },
                         (Step::Looks(looks), None) => {
                             looks.failure().map_or(ResizeError::Busy, |failed| untold(cx, failed))
@@ -130,18 +130,20 @@ impl Copies {
                 }
                 return self.look_at(cx.now + super::watch::WATCH_INTERVAL);
             }
+            let Some(shrink) = &mut self.shrink else { return };
             shrink.since = cx.now;
             match shrink.step {
-                Step::Mirrors => shrink.step = Step::Changes,
-                Step::Changes => {
+                Step::Mirrors if shrink.gives_up => shrink.step = Step::Fence(shrink.chunks),
+                Step::Mirrors | Step::Fence(_) => shrink.step = Step::Changes,
+                Step::Changes if !shrink.gives_up => {
                     shrink.step = Step::Looks(Looks::from(shrink.chunks));
                 }
-                Step::Looks(_) if shrink.is_dry => {
+                Step::Changes | Step::Looks(_) if shrink.is_dry => {
                     let chunks = shrink.chunks;
                     let resized = self.resized_to(chunks);
                     return self.end_shrink(cx, Ok(resized));
                 }
-                Step::Looks(_) => {
+                Step::Changes | Step::Looks(_) => {
                     shrink.step = Step::Reads;
                     self.growth.told_bytes = Some(u64::from(shrink.chunks) * self.image.chunk_bytes());
                 }
@@ -216,7 +218,7 @@ impl Copies {
         let shrink = self.shrink.as_ref()?;
         let all = self.image.chunks() - shrink.chunks;
         let done = match &shrink.step {
-            Step::Mirrors | Step::Changes => 0,
+            Step::Mirrors | Step::Fence(_) | Step::Changes => 0,
             Step::Looks(looks) => looks.done(shrink.chunks),
             Step::Reads => all,
         };
