@@ -34,8 +34,12 @@ mod tests {
     #[test]
     fn a_thread_that_works_has_run() {
         let Some((before, _)) = own_times() else { return };
-        let sum: u64 = (0..10_000_000u64).map(std::hint::black_box).sum();
-        let (after, _) = own_times().expect("as before");
-        assert!(after > before && sum > 0, "{before:?} {after:?}");
+        // The kernel may count only at its next tick, which can be longer than any fixed piece of work.
+        let has_run = (0..10_000).any(|_| {
+            let sum: u64 = (0..10_000_000u64).map(std::hint::black_box).sum();
+            let (after, _) = own_times().expect("as before");
+            after > before && sum > 0
+        });
+        assert!(has_run, "{before:?}");
     }
 }
