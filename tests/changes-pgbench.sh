@@ -67,6 +67,8 @@ for ((round = 1; round <= ROUNDS; round++)); do
 done
 pass "$count changes, somebody killed in each: $(transactions) transactions, fsx found no wrong byte"
 
+# What fsx reads after the last change is judged as well.
+fsx_goes_on 20
 alive fsx || finish_fsx
 stop fsx KILL
 losetup -d "$LOOP"
