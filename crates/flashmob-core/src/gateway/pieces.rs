@@ -1,6 +1,7 @@
 //! Between requests and queues: a request is cut where extents end, and each piece goes to the queue of its node.
 //!
-//! [`Giver::give`] is the only place where a piece gets its node; pieces end in `complete.rs`.
+//! [`Giver::give`] is where a piece of a volume without copies gets its node; those with copies, and measurements, choose one themselves. Pieces end in
+//! `complete.rs`.
 
 use super::Gateway;
 use super::state::queue::Piece;
