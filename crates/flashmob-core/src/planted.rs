@@ -141,6 +141,8 @@ listed! {
         ShrinkUnlooked => "shrink-unlooked",
         /// Changes behind the new end of a volume are taken while it is looked there.
         ShrinkTakesChanges => "shrink-takes-changes",
+        /// What a former gateway may still change is given up.
+        ShrinkUnfenced => "shrink-unfenced",
         /// Slots of chunks that are cut off are used before that is on record.
         ShrunkFreedEarly => "shrunk-freed-early",
         /// Answers to reads are passed on though the gateway's lease is over.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::testing::{BLOCK, FlashBed};
+use flashmob_core::copies::{Marks, Record};
 use flashmob_core::gateway::{Action, ResizeError, Resized};
 use flashmob_core::op::{Failure, Op};
 
@@ -206,6 +207,31 @@ fn nothing_is_given_up_that_a_former_gateway_could_still_change() {
     assert_eq!(bed.results(), [Ok(vec![])], "the write that was taken has ended");
     assert_eq!(outcome(&mut bed), Some(Ok((6, last))));
     assert!(of_others.len() > 1, "chunks that are looked at one after the other");
+}
+
+#[test]
+fn a_node_whose_copy_is_behind_keeps_no_former_gateway_out() {
+    // The former gateway does not need that copy for a change.
+    let mut bed = FlashBed::without(1..3, 3, 2, 4, |spec| {
+        for chunk in 0..spec.map.chunks() {
+            let Some(copy) = spec.map.places(chunk).iter().position(|place| place.member == 0) else { continue };
+            let marks = Marks { behind: 1 << copy, ..Marks::default() };
+            spec.map.apply(&Record::Marks { first_chunk: chunk, count: 1, marks }).unwrap();
+        }
+    });
+    bed.pass(SECOND * 3);
+    let of_node = |bed: &FlashBed, chunk: u32| (0..2).any(|copy| bed.place_of(chunk, copy) == 0);
+    let last = (0..6).rev().find(|&chunk| of_node(&bed, chunk)).expect("a chunk with a copy on node 0");
+    begin(&mut bed, u64::from(last), true).unwrap();
+    // What the map had at the start is not in a mirror before that is given up.
+    bed.pass(SECOND * 300);
+    let error = outcome(&mut bed).expect("it has waited for the timeout").unwrap_err();
+    let ResizeError::Unfenced { names } = error else { panic!("{error}") };
+    assert!(names == "node1" || names == "node2", "{names}");
+    (1..3).for_each(|n| bed.link(n));
+    begin(&mut bed, u64::from(last), true).unwrap();
+    bed.pass(SECOND * 300);
+    assert_eq!(outcome(&mut bed), Some(Ok((6, u64::from(last)))));
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub enum ResizeError {
     HoldsData { offset_bytes: u64 },
     /// Nobody can say whether something lies there.
     #[error(
-        "it cannot be seen whether what would be cut off holds data, as node {name} is away; give it up with --yes, or try again"
+        "it cannot be seen whether what would be cut off holds data, as node {name} is away; start that node and try again, or give it up with --yes"
     )]
     Away { name: String },
     /// A former gateway may still change what would be cut off.

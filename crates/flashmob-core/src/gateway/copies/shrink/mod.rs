@@ -1,9 +1,10 @@
 //! A volume with copies shrinks while it is used: the chunks behind its new end are given up.
 //!
 //! ```text
-//!  asked ─▶ changes behind the end are refused ─▶ those under way end ─▶ a copy of each chunk is a hole ─▶ the end is the new one for clients
-//!                                                                      (or what it holds is given up)        │
-//!                               the slots are freed ◀─ decided, in mirrors as well ◀─ reads behind it end ◀──┘
+//!  asked ─▶ mirrors have what the map had ─▶ if it is given up: a former gateway cannot change it ─▶ changes behind the end are refused
+//!                                                                                                         │
+//!     ┌─ all copies that are there are holes (if it is not given up) ◀─ changes that are under way end ◀──┘
+//!     └─▶ the end is the new one for clients ─▶ reads behind it end ─▶ decided, in mirrors as well ─▶ the slots are freed
 //! ```
 //!
 //! Until it is decided nothing is lost: whatever prevents it before, and a gateway that is killed, leave the volume as it was.
