@@ -57,7 +57,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let bad = |chunk, flaw| BadBlock { chunk, block: 0, flaw, copies: 3, hashes: [u64::MAX; COPIES_MAX] };
     let file = |compare, bad: Vec<BadBlock>| {
         let members = vec![pass(5, true, None), pass(700_000, false, Some(1))];
-        encode(&ScrubKept { compare, members, bad }, MAP, CLOCK)
+        encode(&ScrubKept { compare, members, bad, move_time: Some(Duration::from_millis(250)) }, MAP, CLOCK)
     };
     vec![
         ("new", encode(&ScrubKept::default(), MAP, CLOCK)),

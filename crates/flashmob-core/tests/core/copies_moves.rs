@@ -207,6 +207,24 @@ fn the_copies_of_a_dead_node_are_made_elsewhere_of_the_others() {
 }
 
 #[test]
+fn the_speed_of_moves_outlives_the_gateway() {
+    let of_move = |move_time| {
+        let mut bed = FlashBed::new(3, 1, 4, |spec| {
+            let members = spec.map.members().to_vec();
+            spec.map = MapImage::with_chunks(spec.map.map_id(), CHUNK_BYTES, 1, members, 6).unwrap();
+            spec.scrub.kept.move_time = move_time;
+        });
+        bed.pass(SECOND);
+        let outlook = drain(&mut bed, 2, true, true).unwrap();
+        let kept = bed.bed.gateway.scrub_kept(bed.bed.now, 0).unwrap();
+        (outlook.bytes_per_s, kept.move_time)
+    };
+    assert_eq!(of_move(None), (None, None));
+    let quarter = Some(Duration::from_millis(250));
+    assert_eq!(of_move(quarter), (Some(4.0 * CHUNK_BYTES as f64), quarter));
+}
+
+#[test]
 fn what_a_killed_gateway_left_in_free_slots_is_given_back() {
     let with_data = |tells_holes: bool| {
         let mut bed = bed(2, 1, 2);

@@ -1,4 +1,5 @@
-//! The file beside a map that keeps what is known of a volume's scrubs: when they ended, where they are, and what cannot be mended.
+//! The file beside a map that keeps what is known of a volume's scrubs: when they ended, where they are, and what cannot be mended; and how fast copies
+//! were moved last.
 //!
 //! Nothing is decided by it, and the map does not know it. A file that is missing, damaged or of another map is as none: scrubs begin anew, and find
 //! again what cannot be mended. It is written beside its place and moved there, on a thread of its own.
@@ -37,6 +38,9 @@ struct Document {
     /// By node.
     verify: Vec<PassDocument>,
     bad: Vec<BadDocument>,
+    /// Microseconds that a copy took when copies were moved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    move_us: Option<u64>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +95,7 @@ impl Document {
             compare: PassDocument::of(&kept.compare, clock),
             verify: kept.members.iter().map(|kept| PassDocument::of(kept, clock)).collect(),
             bad: bad.collect(),
+            move_us: kept.move_time.and_then(|time| u64::try_from(time.as_micros()).ok()),
         }
     }
 
@@ -112,6 +117,7 @@ impl Document {
             bad: bad.collect::<Result<_, String>>()?,
             compare: document.compare.kept(clock),
             members: document.verify.iter().map(|pass| pass.kept(clock)).collect(),
+            move_time: document.move_us.map(Duration::from_micros),
         })
     }
 }
@@ -227,7 +233,13 @@ mod tests {
             },
         );
         let lists = (prop::collection::vec(pass(), 0..9), prop::collection::vec(bad, 0..40));
-        (pass(), lists).prop_map(|(compare, (members, bad))| ScrubKept { compare, members, bad })
+        let move_time = prop::option::of(any::<u64>().prop_map(Duration::from_micros));
+        (pass(), lists, move_time).prop_map(|(compare, (members, bad), move_time)| ScrubKept {
+            compare,
+            members,
+            bad,
+            move_time,
+        })
     }
 
     proptest! {

@@ -269,7 +269,7 @@ impl Copies {
             mirrors: Mirrors::new(&image),
             bulk_seq: 0,
             paused: Paused::default(),
-            moves: Moves::new(&image),
+            moves: Moves::new(&image, spec.scrub.kept.move_time),
             members: (0..).zip(image.members()).map(|(n, known)| Member::new(known, image.is_linear_at(n))).collect(),
             slots,
             chunks: BTreeMap::new(),

@@ -31,6 +31,8 @@ pub struct Pace {
     copies: u64,
     cost_bytes: u64,
     stretch: Stretch,
+    /// How often the speed of the last stretch has become another one, and which that was.
+    news: (u64, Option<f64>),
 }
 
 /// Work without a break.
@@ -43,7 +45,16 @@ struct Stretch {
     copies_per_s: Option<f64>,
 }
 
+/// Another speed than this part of the former one is worth keeping.
+const NEWS_PART: f64 = 0.05;
+
 impl Pace {
+    /// Before this gateway, a copy took so long.
+    pub fn resumed(copy_time: Option<Duration>) -> Pace {
+        let copies_per_s = copy_time.filter(|time| !time.is_zero()).map(|time| 1.0 / time.as_secs_f64());
+        Pace { stretch: Stretch { copies_per_s, ..Stretch::default() }, news: (0, copies_per_s), ..Pace::default() }
+    }
+
     /// Work on copies goes on.
     pub fn works(&mut self, now: Time) {
         let Stretch { last, copies_per_s, .. } = self.stretch;
@@ -52,7 +63,8 @@ impl Pace {
         }
         self.stretch.last = now;
         if self.last == Time::default() || now - self.last > PAUSE {
-            *self = Pace { began: now, stretch: std::mem::take(&mut self.stretch), ..Pace::default() };
+            let stretch = std::mem::take(&mut self.stretch);
+            *self = Pace { began: now, stretch, news: self.news, ..Pace::default() };
         }
         self.last = now;
     }
@@ -78,13 +90,28 @@ impl Pace {
         stretch.copies += u64::from(copies);
         let took = now - stretch.began;
         if took >= TELLS_AFTER {
-            stretch.copies_per_s = Some(stretch.copies as f64 / took.as_secs_f64());
+            let speed = stretch.copies as f64 / took.as_secs_f64();
+            stretch.copies_per_s = Some(speed);
+            let (number, known) = self.news;
+            if known.is_none_or(|known| (speed - known).abs() > known * NEWS_PART) {
+                self.news = (number + 1, Some(speed));
+            }
         }
     }
 
     /// Copies that were made current in a second when that was done last; `None` if that took a moment only, or was never done.
     pub fn last_copies_per_s(&self) -> Option<f64> {
         self.stretch.copies_per_s
+    }
+
+    /// How long a copy took when that was done last.
+    pub fn copy_time(&self) -> Option<Duration> {
+        self.last_copies_per_s().and_then(|copies_per_s| Duration::try_from_secs_f64(1.0 / copies_per_s).ok())
+    }
+
+    /// A number that is another one once that is clearly another time.
+    pub fn news(&self) -> u64 {
+        self.news.0
     }
 
     /// Copies that will be made current in a second; `None` while none was lately.
@@ -171,6 +198,26 @@ mod tests {
         pace.works(at(100_000));
         assert_eq!((pace.copies_per_s(at(100_000)), pace.last_copies_per_s()), (None, last));
         assert!(last.is_some());
+    }
+
+    #[test]
+    fn the_next_gateway_knows_the_last_speed() {
+        let mut pace = Pace::resumed(None);
+        assert_eq!((pace.news(), pace.copy_time(), pace.last_copies_per_s()), (0, None, None));
+        assert_eq!(Pace::resumed(Some(Duration::ZERO)).last_copies_per_s(), None, "no speed");
+        (0..=600).for_each(|step| pace.made(at(step * 100), 1, 1000));
+        assert!((1..10).contains(&pace.news()), "not with each copy: {}", pace.news());
+        let copy_time = pace.copy_time();
+        assert!(copy_time.is_some_and(|time| (95..=100).contains(&time.as_millis())), "{copy_time:?}");
+        let mut next = Pace::resumed(copy_time);
+        assert_eq!((next.news(), next.copies_per_s(at(0))), (0, None));
+        assert_eq!(next.copy_time(), copy_time);
+        // Work that takes a moment changes nothing; work at another speed does.
+        (0..=19).for_each(|step| next.made(at(step * 100), 1, 1000));
+        assert_eq!((next.news(), next.copy_time()), (0, copy_time));
+        (0..=19).for_each(|step| next.made(at(100_000 + step * 200), 1, 1000));
+        assert_eq!(next.news(), 1);
+        assert!(next.copy_time() > copy_time.map(|time| time * 3 / 2));
     }
 
     #[test]

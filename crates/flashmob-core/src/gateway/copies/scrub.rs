@@ -6,7 +6,7 @@
 //! ```text
 //!  range ─▶ a digest of each copy ─▶ a block does not match ─▶ rot: a job mends it, under lock           (mend.rs)
 //!                                ─▶ copies differ          ─▶ a job looks again, under lock              (jobs.rs)
-//!                                                              still: listed, or most copies are right   (repair.rs)
+//!                                                              still: listed                             (repair.rs)
 //! ```
 //!
 //! Two kinds of *passes*: one *verifies* the copies of one member, by their checksums, in the order of their slots; one *compares* all copies of
@@ -87,7 +87,6 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    /// At the gateway's start.
     /// One more member.
     pub fn add(&mut self, now: Time) {
         let mut pass = Pass::default();
@@ -95,6 +94,7 @@ impl Scrub {
         self.verify.push(pass);
     }
 
+    /// At the gateway's start.
     pub fn new(spec: &ScrubSpec, members: usize, chunks: u32, chunk_bytes: u64) -> Scrub {
         let blocks_of_chunk = (chunk_bytes / u64::from(DIGEST_BLOCK_BYTES)) as u32;
         let mut scrub = Scrub {

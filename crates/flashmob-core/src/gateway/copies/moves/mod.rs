@@ -91,11 +91,12 @@ pub struct Moves {
 }
 
 impl Moves {
-    pub fn new(image: &MapImage) -> Moves {
+    /// `move_time`: how long a copy took before this gateway.
+    pub fn new(image: &MapImage, move_time: Option<Duration>) -> Moves {
         // At most MEMBERS_MAX.
         let members = 0..image.members().len() as u16;
         let search = |member| if image.is_gone(member) { Search::of_gone() } else { Search::default() };
-        Moves { searches: members.map(search).collect(), ..Moves::default() }
+        Moves { searches: members.map(search).collect(), pace: Pace::resumed(move_time), ..Moves::default() }
     }
 
     /// Chunks from this one on are gone. None of them moves.

@@ -21,7 +21,7 @@ pub struct PassKept {
     pub is_forced: bool,
 }
 
-/// What is known of the scrubs of a volume.
+/// What is known of the scrubs of a volume, and of its moves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubKept {
     /// Of the comparison of all copies.
@@ -30,17 +30,21 @@ pub struct ScrubKept {
     pub members: Vec<PassKept>,
     /// Blocks that cannot be mended.
     pub bad: Vec<BadBlock>,
+    /// How long one copy took when copies were moved last.
+    pub move_time: Option<Duration>,
 }
 
 impl Gateway {
     /// What the shell should keep of a volume's scrubs; `None` if it has no copies.
     #[must_use]
     pub fn scrub_kept(&self, now: Time, volume: usize) -> Option<ScrubKept> {
-        let scrub = &self.volumes.get(volume)?.copies.as_deref()?.scrub;
+        let copies = self.volumes.get(volume)?.copies.as_deref()?;
+        let scrub = &copies.scrub;
         Some(ScrubKept {
             compare: scrub.compare.kept(now),
             members: scrub.verify.iter().map(|pass| pass.kept(now)).collect(),
             bad: scrub.bad.all().collect(),
+            move_time: copies.moves.pace.copy_time(),
         })
     }
 
@@ -48,7 +52,9 @@ impl Gateway {
     /// be kept now and then.
     #[must_use]
     pub fn scrub_news(&self, volume: usize) -> Option<(u64, bool)> {
-        let scrub = &self.volumes.get(volume)?.copies.as_deref()?.scrub;
-        Some((scrub.turns.wrapping_add(scrub.bad.version()), !scrub.running().is_empty()))
+        let copies = self.volumes.get(volume)?.copies.as_deref()?;
+        let scrub = &copies.scrub;
+        let number = scrub.turns.wrapping_add(scrub.bad.version()).wrapping_add(copies.moves.pace.news());
+        Some((number, !scrub.running().is_empty()))
     }
 }
