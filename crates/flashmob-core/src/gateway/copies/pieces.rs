@@ -54,6 +54,13 @@ impl Pieces {
     }
 }
 
+impl Job {
+    /// Whether it is to go on once the lane lets it. It has locked nothing.
+    pub(super) fn waits_for_lane(&self) -> bool {
+        self.goal.is_copying() && matches!(self.step, Step::Next)
+    }
+}
+
 impl Copies {
     /// Asks the lane whether a range of so many bytes may be hashed. If not, the job goes on later.
     pub(super) fn may_hash(&mut self, cx: &mut Cx<'_>, chunk: u32, bytes: u32) -> bool {
@@ -117,8 +124,9 @@ impl Copies {
     /// Lets the jobs go on that wait for the lane.
     pub(super) fn go_on(&mut self, cx: &mut Cx<'_>) {
         self.lane_due = None;
-        let is_next = |job: &Job| job.goal.is_copying() && matches!(job.step, Step::Next);
-        for chunk in self.jobs.iter().filter(|(_, job)| is_next(job)).map(|(&chunk, _)| chunk).collect::<Vec<_>>() {
+        for chunk in
+            self.jobs.iter().filter(|(_, job)| job.waits_for_lane()).map(|(&chunk, _)| chunk).collect::<Vec<_>>()
+        {
             self.advance(cx, chunk);
         }
     }

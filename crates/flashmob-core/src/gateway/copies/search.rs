@@ -120,6 +120,10 @@ impl Copies {
             if self.jobs.len() >= JOBS_MAX {
                 return;
             }
+            // Clients wait for the comparison, and this job for the lane. What it has done may be in doubt as well.
+            if self.jobs.get(&chunk).is_some_and(Job::waits_for_lane) {
+                self.give_up(cx, chunk);
+            }
             self.compare(cx, chunk);
             self.next_compare = chunk + 1;
         }
