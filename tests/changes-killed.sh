@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows that a node is added, drained and replaced, a volume resized and rebalanced under load, though at a drawn moment of each the gateway, the source, the target or all of them are killed: nothing fails, every byte is there, and what was begun is ended. 40 times.
+# Shows that a node is added, drained and replaced, a volume rebalanced, made larger and smaller under load, though in the middle of each the gateway, the source, the target or all of them are killed: nothing fails, every byte is there, and what was begun is ended. 48 times.
 # Tier: slow
-# ROUNDS=2 rounds of 5 operations and 4 victims take ten minutes.
+# ROUNDS=2 rounds of 6 operations and 4 victims take ten minutes.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 . "$TESTS/lib/changes.sh"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Shows that pgbench on ext4 on a volume with copies, and fsx beside it, see no error and no wrong byte while nodes are added, drained and replaced, and the volume is resized and rebalanced: first undisturbed, then while the gateway, the source, the target or all of them are killed. Tells how much longer transactions take meanwhile.
+# Shows that pgbench on ext4 on a volume with copies, and fsx beside it, see no error and no wrong byte while nodes are added, drained and replaced, and the volume is rebalanced, made larger and smaller: first undisturbed, then while the gateway, the source, the target or all of them are killed. Tells how much longer transactions take meanwhile.
 # Tier: slow
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 . "$TESTS/lib/postgres.sh"
 . "$TESTS/lib/fsx.sh"
 . "$TESTS/lib/changes.sh"
-# Two rounds are 40 changes, and half an hour.
+# Two rounds are 48 changes, and half an hour.
 ROUNDS=${ROUNDS:-1} CALM_ROUNDS=${CALM_ROUNDS:-1}
 need nbdcopy sha256sum
 seeded

@@ -41,6 +41,7 @@ class Clients:
         self.errors = {}
         self.last_answer = time.monotonic()
         self.longest_gap = 0.0
+        self.reads = 0
         self.is_over = threading.Event()
 
     def value(self):
@@ -57,6 +58,7 @@ class Clients:
         with self.lock:
             if end is not None:
                 self.answered += 1
+                self.reads += op == "read"
                 now = time.monotonic()
                 self.longest_gap = max(self.longest_gap, now - self.last_answer)
                 self.last_answer = now
@@ -66,7 +68,7 @@ class Clients:
     def progress(self):
         with self.lock:
             gap = max(self.longest_gap, time.monotonic() - self.last_answer)
-            done = {"answered": self.answered, "lost": self.lost, "errors": self.errors, "longest_gap_s": round(gap, 3)}
+            done = {"answered": self.answered, "reads": self.reads, "lost": self.lost, "errors": self.errors, "longest_gap_s": round(gap, 3)}
         with open(self.args.progress + ".new", "w") as file:
             json.dump(done, file)
         os.replace(self.args.progress + ".new", self.args.progress)

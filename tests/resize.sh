@@ -55,6 +55,7 @@ new = nbd.NBD()
 new.connect_uri("'"$URI"'")
 assert new.get_size() == 80 << 20
 assert new.pread(16 << 20, 64 << 20) == bytes(16 << 20)'
+check 'so does QEMU' test $((80 << 20)) = "$(qemu-img info --output json "$URI" | jq '.["virtual-size"]')"
 for offset in 64 72 79; do write_at $((offset << 20)) "$offset"; done
 stop gateway KILL
 gateway_again

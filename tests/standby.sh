@@ -43,6 +43,14 @@ replaced_until() {
     go_on
 }
 
+# are_silent: no read was answered for 3 s. Writes are, as long as nobody else can be in charge.
+are_silent() {
+    local count
+    count=$(jq .reads "$DIR/history.progress")
+    [ "$count" = "${SILENT_AT:-}" ] || SILENT_AT=$count SILENT_SINCE=$SECONDS
+    [ $((SECONDS - SILENT_SINCE)) -gt 3 ]
+}
+
 for fault in $FAULTS; do
     for ((round = 1; round <= RUNS; round++)); do
         history=$DIR/$fault$round.jsonl
@@ -78,9 +86,13 @@ for fault in $FAULTS; do
                 for name in "${ETCD_NAMES[@]}"; do kill -KILL "${PID[$name]}"; wait "${PID[$name]}" 2>/dev/null || true; unset "PID[$name]"; done
                 lease_is_over() { on $ACTIVE curl -sf http://127.0.0.1:10810/status | jq -e '.gateway.volumes[0].copies | .lease_seconds == 0 and .waiting_for_lease > 0' >/dev/null; }
                 wait_for 20 'the lease to be over, and reads to wait' lease_is_over
+                SILENT_AT=
+                wait_for 30 'no read to be answered any more' are_silent
                 for name in "${ETCD_NAMES[@]}"; do run_etcd "$name"; done
+                back=$EPOCHREALTIME
                 wait_for 20 'etcd to have a leader' has_etcd_leader
                 go_on
+                check "$fault $round: clients go on within 15 s" awk -v from="$back" -v to="$EPOCHREALTIME" 'BEGIN { exit !(to - from < 15) }'
                 # Which of the two is in charge after that is not certain.
                 if in_charge $OTHER; then swap; fi
                 ;;
@@ -89,6 +101,8 @@ for fault in $FAULTS; do
         finish history 60
         [ "$STATUS" -eq 0 ] || { cat "$DIR/history.log" >&2; fail 'the clients failed'; }
         say "$fault $round: $(jq -c . "$DIR/history.out")"
+        # Until the other one serves; of an outage of all of etcd it is told above.
+        [ "$fault" = all ] || check "$fault $round: nobody waited for longer than the lease and 3 s" jq -e ".longest_gap_s <= $LEASE_S + 3" "$DIR/history.out"
         check "$fault $round: no request failed" jq -e '.errors == {}' "$DIR/history.out"
         check "$fault $round: the history is linearizable" "$DIR/linear" "$history"
     done
