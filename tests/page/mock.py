@@ -28,7 +28,7 @@ COLUMNS = ["answered", "failed", "p50_us", "p99_us", "batches", "pieces", "reply
 CAUSES = ("queue", "way", "at_node", "flash")
 FINDINGS = [
     {"cause": "not-linked", "severity": "severe", "volume": 0, "node": 3, "found": "not linked, requests are queued",
-     "remedy": "see whether its device is on, and flashmob runs on it", "command": "flashmob discover"},
+     "remedy": "see whether its device is on, and flashmob runs on it", "command": "flashmob volume show ADDR:PORT"},
     {"cause": "heat", "severity": "wrong", "volume": 0, "node": 2, "found": "it is hot (48.5 °C) and will slow down",
      "remedy": "take its case off, give it air, charge it more slowly"},
     {"cause": "flash", "severity": "wrong", "volume": 0, "node": 2,

@@ -24,6 +24,12 @@ pub struct AdminArgs {
 }
 
 impl AdminArgs {
+    /// How it was named.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
     /// The port to ask.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use self::page::page;
 use crate::admin_target::AdminArgs;
 use flashmob_server::net::fetch::{Target, fetch_status};
+use flashmob_server::status::finding::GATEWAY;
 use flashmob_server::status::report::{Report, SCHEMA};
 
 /// Shortest interval of `--watch`.
@@ -156,7 +157,7 @@ fn state(admin: &AdminArgs, output: Output, colour: bool) -> anyhow::Result<Stri
     let body = fetch_status(target)?;
     let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;
     match output {
-        Output::Text => Ok(page(&report, colour)),
+        Output::Text => Ok(page(&report, colour).replace(GATEWAY, &units::printable(admin.target()))),
         Output::Json => Ok(format!("{}\n", String::from_utf8(body)?.trim_end())),
     }
 }

@@ -209,6 +209,11 @@ impl Links {
         Some(moved)
     }
 
+    /// Whether a node is expected at this address.
+    pub fn is_expected_at(&self, node: usize, address: &str) -> bool {
+        matches!(self.places.get(node), Some(NodePlace::Remote(place, ..)) if place.likeliest() == address)
+    }
+
     /// Where a remote node was seen, if that is not where the configuration says.
     pub fn seen_at(&self, node: usize) -> Option<&str> {
         match &self.places[node] {

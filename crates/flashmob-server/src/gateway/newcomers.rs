@@ -1,4 +1,4 @@
-//! Nodes that have joined the gateway, and are in no volume: they are offered to whoever asks for its state.
+//! Nodes that have joined the gateway, or were enrolled with a code, and are in no volume: they are offered to whoever asks for its state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,11 +38,18 @@ impl GatewayServer {
     /// Those that could be added to a volume: the first with copies.
     pub(super) fn offers(&self) -> Vec<Finding> {
         let Some(volume) = self.volumes.iter().find(|volume| volume.copies.is_some()) else { return Vec::new() };
-        let known = |extent: &ExtentId| {
-            self.gateway.nodes_in_order().into_iter().any(|node| self.gateway.extent_id(node) == Some(extent.0))
-        };
-        let there = self.newcomers.addresses(self.clock.now()).filter(|(extent, _)| !known(extent));
-        there.map(|(_, address)| finding::newcomer(address, &volume.name)).collect()
+        let nodes = self.gateway.nodes_in_order();
+        let is_used = |extent: &ExtentId| nodes.iter().any(|&node| self.gateway.extent_id(node) == Some(extent.0));
+        let there: BTreeMap<_, _> = self.newcomers.addresses(self.clock.now()).collect();
+        let joined = there.iter().filter(|(extent, _)| !is_used(extent));
+        let offers = joined.map(|(_, address)| finding::newcomer(address, "has joined", &volume.name));
+        let enrolled = self.links.keys().into_iter().flat_map(|keys| keys.pins.enrolled_at());
+        let further = enrolled.map(|(extent, address)| (extent, address.to_string())).filter(|(extent, address)| {
+            let is_named = nodes.iter().any(|&node| self.links.is_expected_at(node, address));
+            !there.contains_key(extent) && !is_used(extent) && !is_named
+        });
+        let further = further.map(|(_, address)| finding::newcomer(&address, "was enrolled", &volume.name));
+        offers.chain(further).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,14 @@ const FIRST_WORDS: &str = "# Keys of nodes";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pins {
     path: PathBuf,
-    by_extent: BTreeMap<ExtentId, PublicKey>,
+    by_extent: BTreeMap<ExtentId, Pin>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pin {
+    key: PublicKey,
+    /// Where the node was when it was enrolled with a code.
+    address: Option<SocketAddr>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -34,6 +42,8 @@ struct Document {
 struct Entry {
     extent: ExtentId,
     key: PublicKey,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<SocketAddr>,
 }
 
 /// Why pins cannot be read, or changed.
@@ -89,9 +99,9 @@ impl Pins {
         }
         let document: Document = toml::from_str(text).map_err(|e| damaged(e.message().to_string()))?;
         let mut pins = Pins::none(path);
-        for Entry { extent, key } in document.nodes {
+        for Entry { extent, key, address } in document.nodes {
             pins.check(extent, key, false).map_err(|e| damaged(e.to_string()))?;
-            pins.by_extent.insert(extent, key);
+            pins.by_extent.insert(extent, Pin { key, address });
         }
         Ok(pins)
     }
@@ -112,9 +122,23 @@ impl Pins {
     /// # Errors
     /// See [`PinError`]: a key that is known is replaced only if `is_replaced`.
     pub fn pin(&mut self, extent: ExtentId, key: PublicKey, is_replaced: bool) -> Result<(), PinError> {
+        self.pin_at(extent, key, is_replaced, None)
+    }
+
+    /// The same for a node that was enrolled from an address.
+    ///
+    /// # Errors
+    /// See [`PinError`].
+    pub(super) fn pin_at(
+        &mut self,
+        extent: ExtentId,
+        key: PublicKey,
+        is_replaced: bool,
+        address: Option<SocketAddr>,
+    ) -> Result<(), PinError> {
         self.check(extent, key, is_replaced)?;
         let mut changed = self.clone();
-        changed.by_extent.insert(extent, key);
+        changed.by_extent.insert(extent, Pin { key, address });
         changed.save()?;
         *self = changed;
         Ok(())
@@ -134,7 +158,8 @@ impl Pins {
 
     pub(super) fn save(&self) -> Result<(), PinError> {
         let failed = |source| PinError::Io { action: "write", path: self.path.clone(), source };
-        let nodes = self.iter().map(|(extent, key)| Entry { extent, key }).collect();
+        let entry = |(&extent, &Pin { key, address }): (&ExtentId, &Pin)| Entry { extent, key, address };
+        let nodes = self.by_extent.iter().map(entry).collect();
         let body = toml::to_string(&Document { nodes }).map_err(|e| failed(io::Error::other(e)))?;
         replace_private(&self.path, &format!("{HEADING}{body}")).map_err(failed)
     }
@@ -142,18 +167,23 @@ impl Pins {
     /// The key of an extent.
     #[must_use]
     pub fn key_of(&self, extent: ExtentId) -> Option<PublicKey> {
-        self.by_extent.get(&extent).copied()
+        self.by_extent.get(&extent).map(|pin| pin.key)
     }
 
     /// The extent that this key proves.
     #[must_use]
     pub fn extent_of(&self, key: PublicKey) -> Option<ExtentId> {
-        self.by_extent.iter().find(|(_, known)| **known == key).map(|(extent, _)| *extent)
+        self.by_extent.iter().find(|(_, pin)| pin.key == key).map(|(extent, _)| *extent)
     }
 
     /// All of them, by extent.
     pub fn iter(&self) -> impl Iterator<Item = (ExtentId, PublicKey)> + '_ {
-        self.by_extent.iter().map(|(extent, key)| (*extent, *key))
+        self.by_extent.iter().map(|(extent, pin)| (*extent, pin.key))
+    }
+
+    /// Where nodes were that were enrolled with a code.
+    pub fn enrolled_at(&self) -> impl Iterator<Item = (ExtentId, SocketAddr)> + '_ {
+        self.by_extent.iter().filter_map(|(extent, pin)| Some((*extent, pin.address?)))
     }
 }
 
@@ -177,8 +207,10 @@ mod tests {
         pins.pin(a, one, false).unwrap();
         assert!(matches!(pins.pin(a, two, false), Err(PinError::Known(extent, key)) if (extent, key) == (a, one)));
         assert!(matches!(pins.pin(b, one, true), Err(PinError::Shared(extent)) if extent == a));
-        pins.pin(b, two, false).unwrap();
+        let place = "192.168.1.19:7411".parse().unwrap();
+        pins.pin_at(b, two, false, Some(place)).unwrap();
         assert_eq!(Pins::load(&path).unwrap(), pins);
+        assert_eq!(pins.enrolled_at().collect::<Vec<_>>(), [(b, place)]);
         assert_eq!((pins.extent_of(one), pins.extent_of(PublicKey([9; 32]))), (Some(a), None));
         pins.unpin(b).unwrap();
         assert!(matches!(pins.unpin(b), Err(PinError::Unknown(_))));
@@ -198,6 +230,7 @@ mod tests {
             good.replace("key", "kee"),
             good.replace(&extent, &extent[1..]),
             good.replace(&key, &key[1..]),
+            format!("{good}address = \"somewhere\"\n"),
             String::new(),
             entry(&extent, &key),
             format!("{good}{other}"),

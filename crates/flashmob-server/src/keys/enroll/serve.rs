@@ -432,7 +432,8 @@ impl Shared {
         // Only the key that somebody saw.
         let replaced = pins.key_of(device.request.extent);
         let may_replace = replaced.is_some_and(|key| device.caution == Some(Caution::Replaces(key)));
-        pins.pin(device.request.extent, device.key, may_replace)?;
+        let place = device.address.map(|ip| SocketAddr::new(ip.to_canonical(), device.request.port));
+        pins.pin_at(device.request.extent, device.key, may_replace, place)?;
         lock(&self.desk).pinned(number);
         Ok(())
     }

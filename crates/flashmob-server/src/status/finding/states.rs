@@ -25,13 +25,16 @@ pub fn insecure(addr: &str, what: Insecure) -> Finding {
         .with_command("flashmob key init")
 }
 
-/// A node has joined the gateway, which has a volume that it could be added to.
+/// What commands have in the place of the gateway's admin port: whoever shows them puts in how it was reached.
+pub const GATEWAY: &str = "ADDR:PORT";
+
+/// A node has joined the gateway, or was enrolled, and there is a volume that it could be added to.
 #[must_use]
-pub fn newcomer(address: &str, volume: &str) -> Finding {
-    let found = format!("a node at {address} has joined, and is in no volume");
-    let remedy = format!("`flashmob volume add` makes it a node of volume {volume}");
-    Finding::new(Cause::Newcomer, Severity::Note, found, remedy)
-        .with_command(format!("flashmob volume add ADDR:PORT {volume} {address}"))
+pub fn newcomer(address: &str, how: &str, volume: &str) -> Finding {
+    let found = format!("a node at {address} {how}, and is in no volume");
+    let command = format!("flashmob volume add {GATEWAY} {volume} {address}");
+    let remedy = format!("`{command}` makes it a node of volume {volume}");
+    Finding::new(Cause::Newcomer, Severity::Note, found, remedy).with_command(command)
 }
 
 /// Those of all volumes. `generation`: of the gateway's key; 0 without keys.

@@ -112,7 +112,7 @@ pub fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
             desk::with_token(&mut session, uses, until, valid_for)?
         }
     };
-    people::report(&config, &port, args.output)?;
+    people::report(&config, &args.config.display().to_string(), &port, args.output)?;
     Ok(match outcome {
         Outcome::All => ExitCode::SUCCESS,
         Outcome::Interrupted => ExitCode::from(STATUS_INTERRUPTED),

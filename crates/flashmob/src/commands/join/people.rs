@@ -88,7 +88,7 @@ struct NodeReport {
 }
 
 /// What became of all devices, and what is to be done now.
-pub fn report(config: &Config, port: &JoinPort, output: Form) -> anyhow::Result<()> {
+pub fn report(config: &Config, config_path: &str, port: &JoinPort, output: Form) -> anyhow::Result<()> {
     let devices = port.devices();
     let mut out = std::io::stdout();
     if output == Form::Json {
@@ -109,11 +109,23 @@ pub fn report(config: &Config, port: &JoinPort, output: Form) -> anyhow::Result<
         })
     };
     let unnamed: Vec<_> = enrolled.iter().filter(|device| !is_named(device)).collect();
-    if !unnamed.is_empty() {
-        writeln!(out, "a volume uses a node if the configuration names it:")?;
+    if unnamed.is_empty() {
+        return Ok(());
     }
-    for device in unnamed {
-        writeln!(out, "[[volume.node]]\naddress = \"{}\"   # {}", address(device), name(device))?;
+    match config.volumes.iter().find(|volume| volume.copies.is_some()) {
+        Some(volume) => {
+            writeln!(out, "a running volume with copies uses a node once it is added:")?;
+            for device in unnamed {
+                let (volume, place) = (&volume.name, address(device));
+                writeln!(out, "flashmob volume add {config_path} {volume} {place}   # {}", name(device))?;
+            }
+        }
+        None => {
+            writeln!(out, "a volume uses a node if the configuration names it:")?;
+            for device in unnamed {
+                writeln!(out, "[[volume.node]]\naddress = \"{}\"   # {}", address(device), name(device))?;
+            }
+        }
     }
     Ok(())
 }
