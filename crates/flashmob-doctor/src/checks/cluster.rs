@@ -170,7 +170,7 @@ pub(super) fn spare(view: &View) -> Finding {
             return Finding::not_applicable("no volume has two copies");
         }
         Finding::well(format!("the largest that can fail at once: {}", listed(&lines))).with_advice(
-            "copies are not made again on the other nodes: keep a device with that much free, which 'flashmob volume replace' puts in its place",
+            "copies are not made again by themselves: keep a device with that much free, which 'flashmob volume replace' puts in its place, or so much room on the others, to which 'flashmob volume drain' moves them",
         )
     })
 }

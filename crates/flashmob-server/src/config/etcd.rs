@@ -30,7 +30,7 @@ impl EtcdConfig {
         let endpoints: Vec<String> = endpoints.into_iter().map(endpoint).collect::<Result<_, _>>()?;
         if endpoints.is_empty() || endpoints.len() > ETCD_ENDPOINTS_MAX {
             return Err(format!(
-                "write 1 to {ETCD_ENDPOINTS_MAX} members of etcd, such as etcd://10.0.0.2:2379,10.0.0.3:2379"
+                "write 1 to {ETCD_ENDPOINTS_MAX} members of etcd, such as etcd://10.0.0.2:2379,10.0.0.3:2379,10.0.0.4:2379"
             ));
         }
         Ok(EtcdConfig { endpoints, tls: None, prefix: PREFIX.to_string(), lease: ETCD_LEASE.default.0 })
@@ -81,7 +81,8 @@ fn endpoint(text: &str) -> Result<String, String> {
 
 /// Reads the section.
 pub(super) fn read_etcd(section: &Section<'_>, base_dir: &Path) -> Option<EtcdConfig> {
-    let texts = section.texts("endpoints", "[\"10.0.0.2:2379\", \"10.0.0.3:2379\"]").unwrap_or_default();
+    let texts =
+        section.texts("endpoints", "[\"10.0.0.2:2379\", \"10.0.0.3:2379\", \"10.0.0.4:2379\"]").unwrap_or_default();
     let found = EtcdConfig::at(texts.iter().map(|(text, _)| *text));
     let (tls, lease) = (read_tls(section, base_dir), section.get("lease", &ETCD_LEASE).0);
     if lease.subsec_nanos() > 0 {

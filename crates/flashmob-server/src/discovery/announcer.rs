@@ -336,7 +336,9 @@ fn join(teller: &Teller, target: &Target, tell_first: &SyncSender<()>, stop: &Re
                 if is_news && answer.known {
                     log::info!("joined {target}: the extent belongs to one of its volumes");
                 } else if is_news {
-                    log::info!("joined {target}: announced; a gateway uses this node once it is in its configuration");
+                    log::info!(
+                        "joined {target}: announced; the gateway uses this node once `flashmob volume add` or its configuration names it"
+                    );
                 }
                 (pause, is_news)
             }

@@ -39,7 +39,7 @@ impl Strangers {
         let extent = about.extent;
         if let Some(News::New(_)) = found.joined(now, about, addr) {
             log::info!(
-                "node '{name}' at {address} announces extent {extent}, which is not in any volume here; 'flashmob discover --write FILE' creates a configuration"
+                "node '{name}' at {address} announces extent {extent}, which is not in any volume here; `flashmob volume add` makes it a node of one with copies, and `flashmob discover --write FILE` a new configuration"
             );
         }
     }

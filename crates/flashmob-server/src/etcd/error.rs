@@ -22,7 +22,7 @@ pub enum EtcdError {
     )]
     NoSpace,
     /// The lease has expired, or was revoked. Nothing was executed.
-    #[error("the lease has expired in etcd; take a new one")]
+    #[error("the lease has expired in etcd")]
     NoLease,
     /// TLS or authentication refused it. Nothing was executed.
     #[error(

@@ -90,7 +90,9 @@ impl Etcd {
             let (authority, is_secret) = authority(text)
                 .with_context(|| format!("'{text}' is no etcd endpoint; write HOST:PORT, such as 192.168.1.10:2379"))?;
             if is_secret && files.is_none() {
-                bail!("the etcd endpoint '{text}' has TLS; give the certificate of its authority");
+                bail!(
+                    "the etcd endpoint '{text}' has TLS; name the file with its authority's certificate: ca = \"FILE\" in [etcd]"
+                );
             }
             if files.is_some() && text.trim().starts_with("http://") {
                 bail!(

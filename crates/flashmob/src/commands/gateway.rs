@@ -26,7 +26,7 @@ Examples:
   flashmob gateway cluster.toml
   flashmob gateway cluster.toml --admin 127.0.0.1:10810 &
   flashmob gateway cluster.toml --take-over         # the machine with the former gateway is gone
-  flashmob gateway cluster.toml --map etcd://10.0.0.2:2379,10.0.0.3:2379 --standby    # on two machines
+  flashmob gateway cluster.toml --map etcd://10.0.0.2:2379,10.0.0.3:2379,10.0.0.4:2379 --standby    # on two machines
   flashmob status 127.0.0.1:10810
   nbdinfo --list nbd://127.0.0.1")]
 pub struct GatewayArgs {
@@ -145,7 +145,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         anyhow::ensure!(
             is_in_etcd,
             "nodes serve this gateway no longer, though it is in charge in etcd: {why}. If etcd was restored from a backup, or the map was \
-             recovered into a file, remove the volume's keys from etcd, and recover the map: `flashmob volume recover`"
+             recovered into a file, remove the volume's keys from etcd (`etcdctl del --prefix`, see docs/copies.md), and recover the map: `flashmob volume recover`"
         );
         anyhow::ensure!(
             args.standby,

@@ -54,10 +54,10 @@ pub enum ResizeError {
     /// A part of a chunk.
     #[error("{size_bytes} bytes are not a multiple of the chunk of {chunk_bytes}; {} would be", Bytes(*next_bytes))]
     PartOfChunk { size_bytes: u64, chunk_bytes: u64, next_bytes: u64 },
-    /// It would lose what lies behind the new end: see [`Gateway::shrink`].
-    #[error("the volume has {} already: it would be smaller than that", Bytes(*from_bytes))]
+    /// It has more, or is growing to it: see [`Gateway::shrink`].
+    #[error("the volume has {}, or is growing to that; a smaller size is taken once it has it", Bytes(*from_bytes))]
     Shrinks { from_bytes: u64 },
-    /// The same, and something lies there.
+    /// It would lose what lies behind the new end.
     #[error(
         "what would be cut off holds data, at byte {offset_bytes} for example: trim it first, as `blkdiscard --offset` does, or give it up \
          with --yes"

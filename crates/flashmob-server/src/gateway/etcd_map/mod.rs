@@ -165,7 +165,7 @@ fn put(key: Vec<u8>, value: Vec<u8>) -> TxnOp {
 }
 
 /// What is to be done about a map that is damaged.
-const REMEDY: &str = "restore etcd's data, or, while no gateway runs, remove the volume's keys (etcdctl del --prefix) and recover the map from the nodes: `flashmob volume recover`";
+const REMEDY: &str = "restore etcd's data, or, while no gateway runs, remove the volume's keys (`etcdctl del --prefix` with that name) and recover the map from the nodes: `flashmob volume recover`";
 
 /// A change that could not be made when a gateway started.
 #[derive(Debug, thiserror::Error)]

@@ -118,7 +118,7 @@ struct NodeArgs {
     /// The volume.
     #[arg(value_name = "VOLUME")]
     volume: String,
-    /// The node: its number, or its address in the configuration.
+    /// The node: its number, or its address, as `flashmob volume show` has them.
     #[arg(value_name = "NODE")]
     node: String,
 }

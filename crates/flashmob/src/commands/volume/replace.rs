@@ -34,7 +34,7 @@ Example: the tablet at 192.168.1.13 is broken, and another one has got its addre
   flashmob volume show 127.0.0.1:10810                         # node 3 serves another extent
   flashmob volume replace 127.0.0.1:10810 pool 3
 
-With another address, change it in the gateway's configuration first, and restart the gateway.
+With another address, add the new one, drain the broken one, and remove that: `flashmob volume add`, `drain`, `remove`.
 Ctrl-C ends the progress line; the gateway goes on.")]
 pub struct ReplaceArgs {
     #[command(flatten)]

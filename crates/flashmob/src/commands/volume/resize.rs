@@ -30,11 +30,13 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 Examples:
   flashmob volume resize 127.0.0.1:10810 pool --size 60GiB --dry-run    # whether there is room
   flashmob volume resize 127.0.0.1:10810 pool --size 60GiB
-  nbd-client -d /dev/nbd0 && nbd-client 127.0.0.1 /dev/nbd0 -N pool && resize2fs /dev/nbd0
+  umount /dev/nbd0; nbd-client -d /dev/nbd0; nbd-client 127.0.0.1 /dev/nbd0 -N pool    # the kernel's client sees the new size
+  e2fsck -f /dev/nbd0 && resize2fs /dev/nbd0
 
   umount /dev/nbd0 && e2fsck -f /dev/nbd0 && resize2fs /dev/nbd0 20G   # to shrink: the file system first
   blkdiscard -f --offset 20GiB /dev/nbd0                                # this destroys what lies behind 20 GiB
-  flashmob volume resize 127.0.0.1:10810 pool --size 20GiB")]
+  flashmob volume resize 127.0.0.1:10810 pool --size 20GiB
+  nbd-client -d /dev/nbd0; nbd-client 127.0.0.1 /dev/nbd0 -N pool")]
 pub struct ResizeArgs {
     #[command(flatten)]
     admin: AdminArgs,

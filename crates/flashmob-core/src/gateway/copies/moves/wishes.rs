@@ -6,7 +6,7 @@ use super::super::Copies;
 use super::orphans::Search;
 use crate::copies::{Plan, Record};
 use crate::gateway::Gateway;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// Why copies are not moved. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,8 @@ pub enum MoveError {
     /// Other nodes are full.
     #[error(
         "{copies} copies would have no room on other nodes that are there, in other domains than their other \
-         copies; {free} slots of {chunk_bytes} bytes are free there"
+         copies: {} is free there; add a node (`flashmob volume add`)",
+        Bytes(free.saturating_mul(*chunk_bytes))
     )]
     NoRoom { copies: u32, free: u64, chunk_bytes: u64 },
     /// A later gateway is in charge.
