@@ -15,7 +15,7 @@ volume() { "$FLASHMOB" volume "$1" "$DIR/asked.toml" pool "${@:2}"; }
 start_keyed_copies
 with_admin
 # As one line: the status is folded.
-offers() { "$FLASHMOB" status "$DIR/asked.toml" | tr -s ' \n' ' ' | grep -F "a node at ${ADDR[node3]} was enrolled, and is in no volume: \`flashmob volume add $DIR/asked.toml pool ${ADDR[node3]}\`" >/dev/null; }
+offers() { "$FLASHMOB" status "$DIR/asked.toml" | tr -s ' \n' ' ' | grep -F "a node at ${ADDR[node3]} was enrolled, and is in no volume: \`flashmob volume add $DIR/asked.toml pool ${ADDR[node3]}\` adds it" >/dev/null; }
 is_not_offered() { "$FLASHMOB" status "$DIR/asked.toml" >"$DIR/status" && ! tr -s ' \n' ' ' <"$DIR/status" | grep -F 'is in no volume' >/dev/null; }
 check 'no node is offered' is_not_offered
 

@@ -4,7 +4,7 @@
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
-need nbdinfo
+need nbdinfo qemu-img
 need_python_nbd
 seeded
 

@@ -47,8 +47,8 @@ replaced_until() {
 are_silent() {
     local count
     count=$(jq .reads "$DIR/history.progress")
-    [ "$count" = "${SILENT_AT:-}" ] || SILENT_AT=$count SILENT_SINCE=$SECONDS
-    [ $((SECONDS - SILENT_SINCE)) -gt 3 ]
+    [ "$count" = "${SILENT_AT:-}" ] || SILENT_AT=$count SILENT_SINCE=$SECONDS WRITTEN_AT=$(answered)
+    [ $((SECONDS - SILENT_SINCE)) -gt 3 ] && alive history && [ "$(answered)" -gt "$WRITTEN_AT" ]
 }
 
 for fault in $FAULTS; do

@@ -64,12 +64,13 @@ struck_resize() {
         volume resize --size "$2"MiB >"$DIR/resize.out" 2>&1 &
         RESIZING=$!
         if strike "$victim" node1 node2; then
-            wait "$RESIZING" || true
+            # With somebody killed there may be no answer.
+            wait "$RESIZING" || [ "$victim" != none ] || fail "$operation: $(cat "$DIR/resize.out")"
             resize_to "$2"
             check "$operation $round, $victim killed: it has that size" test "$(size)" = $(($2 << 20))
             return
         fi
-        wait "$RESIZING"
+        wait "$RESIZING" || fail "$operation: $(cat "$DIR/resize.out")"
     done
     fail "$operation $round was over 50 times before $victim could be killed"
 }

@@ -1,6 +1,6 @@
 //! Nodes that have joined the gateway, or were enrolled with a code, and are in no volume: they are offered to whoever asks for its state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use flashmob_core::units::Time;
@@ -39,17 +39,18 @@ impl GatewayServer {
     pub(super) fn offers(&self) -> Vec<Finding> {
         let Some(volume) = self.volumes.iter().find(|volume| volume.copies.is_some()) else { return Vec::new() };
         let nodes = self.gateway.nodes_in_order();
-        let is_used = |extent: &ExtentId| nodes.iter().any(|&node| self.gateway.extent_id(node) == Some(extent.0));
-        let there: BTreeMap<_, _> = self.newcomers.addresses(self.clock.now()).collect();
-        let joined = there.iter().filter(|(extent, _)| !is_used(extent));
-        let offers = joined.map(|(_, address)| finding::newcomer(address, "has joined", &volume.name));
+        let used: HashSet<[u8; 16]> = nodes.iter().filter_map(|&node| self.gateway.extent_id(node)).collect();
+        let joined = self.newcomers.addresses(self.clock.now()).filter(|(extent, _)| !used.contains(&extent.0));
+        let mut offered: BTreeMap<String, &str> = joined.map(|(_, address)| (address.clone(), "has joined")).collect();
         let enrolled = self.links.keys().into_iter().flat_map(|keys| keys.pins.enrolled_at());
-        let further = enrolled.map(|(extent, address)| (extent, address.to_string())).filter(|(extent, address)| {
-            let is_named = nodes.iter().any(|&node| self.links.is_expected_at(node, address));
-            !there.contains_key(extent) && !is_used(extent) && !is_named
-        });
-        let further = further.map(|(_, address)| finding::newcomer(&address, "was enrolled", &volume.name));
-        offers.chain(further).collect()
+        for (_, address) in enrolled.filter(|(extent, _)| !used.contains(&extent.0)) {
+            let address = address.to_string();
+            let is_named = || nodes.iter().any(|&node| self.links.is_expected_at(node, &address));
+            if offered.len() < MOST && !is_named() {
+                offered.entry(address).or_insert("was enrolled");
+            }
+        }
+        offered.iter().map(|(address, how)| finding::newcomer(address, how, &volume.name)).collect()
     }
 }
 

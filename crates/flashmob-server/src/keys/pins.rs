@@ -138,7 +138,8 @@ impl Pins {
     ) -> Result<(), PinError> {
         self.check(extent, key, is_replaced)?;
         let mut changed = self.clone();
-        changed.by_extent.insert(extent, Pin { key, address });
+        let known = self.by_extent.get(&extent).filter(|pin| pin.key == key).and_then(|pin| pin.address);
+        changed.by_extent.insert(extent, Pin { key, address: address.or(known) });
         changed.save()?;
         *self = changed;
         Ok(())
@@ -211,6 +212,8 @@ mod tests {
         pins.pin_at(b, two, false, Some(place)).unwrap();
         assert_eq!(Pins::load(&path).unwrap(), pins);
         assert_eq!(pins.enrolled_at().collect::<Vec<_>>(), [(b, place)]);
+        pins.pin(b, two, false).unwrap();
+        assert_eq!(pins.enrolled_at().count(), 1, "it is known from before");
         assert_eq!((pins.extent_of(one), pins.extent_of(PublicKey([9; 32]))), (Some(a), None));
         pins.unpin(b).unwrap();
         assert!(matches!(pins.unpin(b), Err(PinError::Unknown(_))));

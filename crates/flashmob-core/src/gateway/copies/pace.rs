@@ -31,7 +31,7 @@ pub struct Pace {
     copies: u64,
     cost_bytes: u64,
     stretch: Stretch,
-    /// How often the speed of the last stretch has become another one, and which that was.
+    /// How often the speed has clearly changed, and what it was then.
     news: (u64, Option<f64>),
 }
 
@@ -45,7 +45,7 @@ struct Stretch {
     copies_per_s: Option<f64>,
 }
 
-/// Another speed than this part of the former one is worth keeping.
+/// A speed that differs by more than this part is worth keeping.
 const NEWS_PART: f64 = 0.05;
 
 impl Pace {
@@ -109,7 +109,7 @@ impl Pace {
         self.last_copies_per_s().and_then(|copies_per_s| Duration::try_from_secs_f64(1.0 / copies_per_s).ok())
     }
 
-    /// A number that is another one once that is clearly another time.
+    /// Grows when that time has clearly changed.
     pub fn news(&self) -> u64 {
         self.news.0
     }

@@ -55,7 +55,7 @@ pub enum ResizeError {
     #[error("{size_bytes} bytes are not a multiple of the chunk of {chunk_bytes}; {} would be", Bytes(*next_bytes))]
     PartOfChunk { size_bytes: u64, chunk_bytes: u64, next_bytes: u64 },
     /// It has more, or is growing to it: see [`Gateway::shrink`].
-    #[error("the volume has {}, or is growing to that; a smaller size is taken once it has it", Bytes(*from_bytes))]
+    #[error("the volume has {}, or is still growing to that; ask for a smaller size when it has grown", Bytes(*from_bytes))]
     Shrinks { from_bytes: u64 },
     /// It would lose what lies behind the new end.
     #[error(

@@ -117,12 +117,12 @@ impl Copies {
     pub(super) fn search_work(&mut self, cx: &mut Cx<'_>) {
         let in_doubt = self.doubt.range(self.next_compare..).chain(self.doubt.range(..self.next_compare));
         for chunk in in_doubt.take(SEARCHED_MAX).copied().collect::<Vec<_>>() {
-            if self.jobs.len() >= JOBS_MAX {
-                return;
-            }
             // Clients wait for the comparison, and this job for the lane. What it has done may be in doubt as well.
             if self.jobs.get(&chunk).is_some_and(Job::waits_for_lane) {
                 self.give_up(cx, chunk);
+            }
+            if self.jobs.len() >= JOBS_MAX {
+                return;
             }
             self.compare(cx, chunk);
             self.next_compare = chunk + 1;

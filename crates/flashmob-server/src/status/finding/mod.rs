@@ -141,6 +141,10 @@ impl Finding {
             _ => String::new(),
         };
         match (&*self.remedy, &self.command) {
+            // It is there to be copied.
+            (_, Some(command)) if self.cause == Cause::Newcomer => {
+                format!("{place}{}: `{command}` adds it", self.found)
+            }
             ("", None) => format!("{place}{}", self.found),
             ("", Some(command)) => format!("{place}{}: `{command}`", self.found),
             (remedy, _) if self.found.contains(": ") => format!("{place}{}; {remedy}", self.found),

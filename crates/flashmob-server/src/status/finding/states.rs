@@ -32,9 +32,9 @@ pub const GATEWAY: &str = "ADDR:PORT";
 #[must_use]
 pub fn newcomer(address: &str, how: &str, volume: &str) -> Finding {
     let found = format!("a node at {address} {how}, and is in no volume");
-    let command = format!("flashmob volume add {GATEWAY} {volume} {address}");
-    let remedy = format!("`{command}` makes it a node of volume {volume}");
-    Finding::new(Cause::Newcomer, Severity::Note, found, remedy).with_command(command)
+    let remedy = format!("`flashmob volume add` makes it a node of volume {volume}");
+    Finding::new(Cause::Newcomer, Severity::Note, found, remedy)
+        .with_command(format!("flashmob volume add {GATEWAY} {volume} {address}"))
 }
 
 /// Those of all volumes. `generation`: of the gateway's key; 0 without keys.

@@ -112,20 +112,17 @@ pub fn report(config: &Config, config_path: &str, port: &JoinPort, output: Form)
     if unnamed.is_empty() {
         return Ok(());
     }
-    match config.volumes.iter().find(|volume| volume.copies.is_some()) {
-        Some(volume) => {
-            writeln!(out, "a running volume with copies uses a node once it is added:")?;
-            for device in unnamed {
-                let (volume, place) = (&volume.name, address(device));
-                writeln!(out, "flashmob volume add {config_path} {volume} {place}   # {}", name(device))?;
-            }
+    if let Some(volume) = config.volumes.iter().find(|volume| volume.copies.is_some()) {
+        writeln!(out, "a volume with copies that is in use takes a node by")?;
+        for device in &unnamed {
+            writeln!(out, "flashmob volume add {config_path} {} {}", volume.name, address(device))?;
         }
-        None => {
-            writeln!(out, "a volume uses a node if the configuration names it:")?;
-            for device in unnamed {
-                writeln!(out, "[[volume.node]]\naddress = \"{}\"   # {}", address(device), name(device))?;
-            }
-        }
+        writeln!(out, "and any other if the configuration names it:")?;
+    } else {
+        writeln!(out, "a volume uses a node if the configuration names it:")?;
+    }
+    for device in unnamed {
+        writeln!(out, "[[volume.node]]\naddress = \"{}\"   # {}", address(device), name(device))?;
     }
     Ok(())
 }
