@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-moves bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-moves bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-kernel-client test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -218,6 +218,10 @@ test-mmc: deps-vm build ## flashmob trace on a real MMC driver: Debian's kernel 
 test-luks: deps-vm build ## a volume encrypted at its client by the commands of docs/security.md: cryptsetup in a virtual machine with Debian's kernel, 2 minutes
 	@.ci/deps cryptsetup:cryptsetup-bin nbd-client:nbd-client mkfs.ext4:e2fsprogs
 	@tests/luks/run
+
+test-kernel-client: deps-vm build ## what the kernel's NBD client sees while a volume grows and shrinks, by the commands of docs/copies.md, in a virtual machine with Debian's kernel, 1 minute
+	@.ci/deps nbd-client:nbd-client e2fsck:e2fsprogs resize2fs:e2fsprogs blkdiscard:util-linux
+	@tests/kernel-client/run
 
 test-power: deps-vm deps-test build ## power cuts of nodes' devices on ext4, f2fs and XFS, by dm-flakey in a virtual machine with Debian's kernel, 10 minutes
 	@tests/power/run
