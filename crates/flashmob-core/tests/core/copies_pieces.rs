@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::testing::{CopiesBed, bytes_of, frames};
-use flashmob_core::copies::Marks;
-use flashmob_core::gateway::{CopiesStatus, LinkId};
-use flashmob_core::op::Op;
+use crate::testing::{CopiesBed, FlashBed, bytes_of, frames};
+use flashmob_core::copies::{Marks, Place, Record};
+use flashmob_core::gateway::{CopiesSpec, CopiesStatus, LinkId};
+use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::batch::{WirePiece, decode_batch};
 use flashmob_core::wire::digest::DIGEST_BYTES;
 use flashmob_core::wire::frame::{FrameKind, encode_frame};
@@ -226,4 +226,56 @@ fn two_copies_at_a_time_are_made_on_one_node_by_one_other() {
     assert!(digests.iter().all(|count| (2..=4).contains(count)), "{digests:?}");
     assert!(bed.status().jobs <= 4, "{}", bed.status().jobs);
     bed.finish();
+}
+
+/// Clients wait for a comparison, not for a copy that is being made of the same chunk and waits for its turn.
+#[test]
+fn a_chunk_that_is_to_be_compared_does_not_wait_behind_a_copy_that_rests() {
+    const CHUNKS: u32 = 40;
+    let away = 2;
+    let its_copies_are_behind = |spec: &mut CopiesSpec| {
+        for chunk in 0..CHUNKS {
+            let copy = spec.map.places(chunk).iter().position(|place| usize::from(place.member) == away).unwrap();
+            let marks = Marks { behind: 1 << copy, ..Marks::default() };
+            spec.map.apply(&Record::Marks { first_chunk: chunk, count: 1, marks }).unwrap();
+        }
+    };
+    let mut flashes = FlashBed::without(away..away + 1, 3, 3, CHUNKS.into(), its_copies_are_behind);
+    flashes.nodes[away].bytes.fill(0);
+    flashes.link(away);
+    // A client reads, and work rests now and then to see how long its requests usually take: nothing is sent to the node for a while.
+    let (mut last, mut rounds) = (None, 0);
+    for _ in 0..10_000 {
+        flashes.bed.submit(flashes.client, Op::Read, 0, 4096);
+        flashes.bed.pass(Duration::from_millis(40));
+        flashes.serve_once();
+        let seen = std::mem::take(&mut flashes.nodes[away].seen);
+        match seen.iter().rfind(|piece| piece.op != Op::Flush) {
+            Some(piece) => (last, rounds) = (Some(piece.offset_bytes / FlashBed::CHUNK_BYTES), 0),
+            None => rounds += usize::from(last.is_some()),
+        }
+        if rounds == 10 {
+            break;
+        }
+    }
+    let slot = last.expect("a copy is being made");
+    let is_there = |place: &Place| usize::from(place.member) == away && u64::from(place.slot) == slot;
+    let map = flashes.bed.gateway.map(0).unwrap();
+    let chunk = (0..CHUNKS).find(|&chunk| map.places(chunk).iter().any(is_there)).expect("a chunk");
+    assert!(map.marks(chunk).behind != 0, "its copy is not done");
+    assert!(flashes.results().iter().all(Result::is_ok));
+
+    // A change of it fails on each of the others: they may differ.
+    let at = u64::from(chunk) * FlashBed::CHUNK_BYTES;
+    flashes.nodes[..away].iter_mut().for_each(|node| node.fails_writes = Some(Failure::Io));
+    flashes.bed.submit(flashes.client, Op::Write, at, 4096);
+    flashes.serve();
+    assert_eq!(flashes.results(), [Err(Failure::Io)]);
+    flashes.nodes[..away].iter_mut().for_each(|node| node.fails_writes = None);
+    flashes.bed.submit(flashes.client, Op::Read, at, 4096);
+    flashes.pass(2 * LOOK);
+    let results = flashes.results();
+    let status = flashes.bed.gateway.copies_status(flashes.bed.now, 0).unwrap();
+    assert!(results.len() == 1 && results[0].is_ok(), "{results:?}, {status:?}");
+    assert_eq!((status.in_doubt, status.counters.compared), (0, 1));
 }

@@ -283,12 +283,16 @@ impl FlashBed {
         }
     }
 
+    /// All nodes answer what they were sent so far. Returns how many had something to answer.
+    pub fn serve_once(&mut self) -> usize {
+        self.turn();
+        (0..self.nodes.len()).filter(|&n| self.answer(n)).count()
+    }
+
     /// All nodes answer at once until nothing is left to answer.
     pub fn serve(&mut self) {
         for _ in 0..100_000 {
-            self.turn();
-            let answers = (0..self.nodes.len()).filter(|&n| self.answer(n)).count();
-            if answers == 0 {
+            if self.serve_once() == 0 {
                 return;
             }
         }
