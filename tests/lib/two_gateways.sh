@@ -40,16 +40,17 @@ two_gateways() {
     start_etcd 3
     NODE_SIZE=16MiB
     for i in 0 1 2; do
-        NODES+=("node$i") ADDR[node$i]=$HOST.100:741$i
+        NODES+=("node$i") ADDR[node$i]=$HOST.100:741$((i + 1))
         start "node$i" "$FLASHMOB" node --data "$DIR/node$i.img" --insecure --size 16MiB --listen "${ADDR[node$i]}"
         started "node$i" 'ready'
     done
-    # Each gateway has a folder of its own, with the same configuration.
+    # Each gateway has a folder of its own, with the configuration that is an example; names, addresses, sizes and times alone are others.
     for g in one two; do
         mkdir "$DIR/$g"
-        GATEWAY_LINES=("name = \"$g\"" '[etcd]' "endpoints = [\"${ETCD_MEMBERS//,/\", \"}\"]" "lease = \"${LEASE_S}s\"")
-        write_config 'layout = "mapped"' 'copies = 2' 'evict_after = "1s"' 'timeout = "60s"'
-        sed -e 's|^listen = .*|listen = "0.0.0.0:10809"|' -e 's|^admin = .*|admin = "127.0.0.1:10810"|' "$DIR/gateway.toml" >"$DIR/$g/cluster.toml"
+        sed -e "s|^name = \"a\"|name = \"$g\"|" -e "s|^endpoints = .*|endpoints = [\"${ETCD_MEMBERS//,/\", \"}\"]|" -e "s|^lease = \"10s\"|lease = \"${LEASE_S}s\"|" \
+            -e 's|^copies = 2$|&\nevict_after = "1s"\ntimeout = "60s"|' -e "s|\"192\.168\.1\.1\([123]\)\"|\"$HOST.100:741\1\"|" -e 's|"10GiB"|"16MiB"|' \
+            "$TESTS/../examples/two-gateways.toml" >"$DIR/$g/cluster.toml"
+        ! grep -F 192.168 "$DIR/$g/cluster.toml" >&2 || fail 'the example has addresses that this test does not know'
     done
     declare -gA NBD=([one]=nbd://$HOST.1:10809/pool [two]=nbd://$HOST.2:10809/pool)
     run one
