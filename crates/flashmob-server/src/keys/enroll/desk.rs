@@ -3,7 +3,7 @@
 //! What it promises: nobody without a secret that counts is let in; a secret lets in as many keys as it has uses; what a person is to confirm waits for that;
 //! no pinned key is replaced unasked; wrong secrets change nothing, so that nobody can use up a code by guessing.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use super::message::{Reason, Request};
@@ -86,6 +86,14 @@ pub struct Device {
     ticket: usize,
     /// How often it came again while it waited.
     again: u32,
+}
+
+impl Device {
+    /// Where gateways will reach it.
+    #[must_use]
+    pub fn place(&self) -> Option<SocketAddr> {
+        self.address.map(|ip| SocketAddr::new(ip.to_canonical(), self.request.port))
+    }
 }
 
 /// What becomes of a request.

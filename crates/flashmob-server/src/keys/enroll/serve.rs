@@ -432,8 +432,7 @@ impl Shared {
         // Only the key that somebody saw.
         let replaced = pins.key_of(device.request.extent);
         let may_replace = replaced.is_some_and(|key| device.caution == Some(Caution::Replaces(key)));
-        let place = device.address.map(|ip| SocketAddr::new(ip.to_canonical(), device.request.port));
-        pins.pin_at(device.request.extent, device.key, may_replace, place)?;
+        pins.pin_at(device.request.extent, device.key, may_replace, device.place())?;
         lock(&self.desk).pinned(number);
         Ok(())
     }

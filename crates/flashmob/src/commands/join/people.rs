@@ -1,7 +1,6 @@
 //! Devices, as people see them, and as programs do.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
 
 use flashmob_core::units::Bytes;
 use flashmob_server::config::{Config, NodeSource};
@@ -25,8 +24,7 @@ pub fn name(device: &Device) -> String {
 
 /// Where gateways will reach it.
 fn address(device: &Device) -> String {
-    let of = |ip: IpAddr| SocketAddr::new(ip.to_canonical(), device.request.port).to_string();
-    device.address.map_or_else(String::new, of)
+    device.place().map_or_else(String::new, |place| place.to_string())
 }
 
 /// A device that has come.
