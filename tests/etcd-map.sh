@@ -83,7 +83,7 @@ fill
 is_full() {
     # Copies fall behind: that is a decision.
     "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/other" >/dev/null 2>&1 || true
-    curl -sf "http://$ADMIN/status" | jq -e '.gateway.volumes[0].copies.map_trouble | test("database space exceeded|no space|space")' >/dev/null
+    curl -sf "http://$ADMIN/status" | jq -e '.gateway.volumes[0].copies.map_trouble | test("etcd.s database is full")' >/dev/null
 }
 cp "$DIR/model" "$DIR/other"
 stop node2 KILL

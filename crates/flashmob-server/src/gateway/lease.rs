@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::etcd_map::Tenure;
 use super::server::GatewayServer;
 use crate::net::clock::boottime_ns;
 
@@ -32,11 +31,6 @@ impl GatewayServer {
         }
         (self.lease.until_ns, self.lease.ahead_ns) = (until_ns, ahead_ns);
         self.gateway.renew_lease(now, now + Duration::from_nanos(until_ns.saturating_sub(boottime_ns)));
-    }
-
-    /// Why the store of the maps cannot be used, while changes wait for it.
-    pub(super) fn store_trouble(&self) -> Option<String> {
-        self.maps.tenure().and_then(Tenure::trouble)
     }
 
     /// Whether another gateway is in charge. Clients get no answer any more: their connections end, and they ask the other one.

@@ -30,6 +30,8 @@ pub struct MapWriter {
     is_busy: bool,
     /// Whether the store wanted compaction after the last job.
     wants_compaction: bool,
+    /// Why the last job failed, if it did.
+    trouble: Option<String>,
 }
 
 struct Job {
@@ -55,7 +57,7 @@ impl MapWriter {
             }
         };
         let jobs = Worker::with_stack("map", STACK_BYTES, work)?;
-        Ok(MapWriter { jobs, done, is_busy: false, wants_compaction })
+        Ok(MapWriter { jobs, done, is_busy: false, wants_compaction, trouble: None })
     }
 
     /// Appends a batch whose last record has this number. Nothing else may be under way.
@@ -80,6 +82,7 @@ impl MapWriter {
     pub fn take_done(&mut self) -> Option<MapDone> {
         let (done, wants_compaction) = self.done.try_recv().ok()?;
         (self.is_busy, self.wants_compaction) = (false, wants_compaction);
+        self.trouble = done.result.as_ref().err().map(|failure| failure.text.clone());
         Some(done)
     }
 
@@ -87,6 +90,12 @@ impl MapWriter {
     #[must_use]
     pub fn wants_compaction(&self) -> bool {
         self.wants_compaction
+    }
+
+    /// Why the map cannot be written, while it cannot: the place and a remedy.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 }
 

@@ -123,6 +123,13 @@ impl Maps {
         self.keeper.as_ref().map(Keeper::tenure)
     }
 
+    /// Why the map of a volume cannot be written, or its store not be asked, while that is so.
+    pub fn trouble(&self, volume: usize) -> Option<String> {
+        let writer = self.writers.get(volume).and_then(Option::as_ref);
+        let of_writer = writer.and_then(MapWriter::trouble).map(str::to_string);
+        of_writer.or_else(|| self.tenure().and_then(Tenure::trouble))
+    }
+
     /// Makes decisions durable: see [`Action::Commit`](flashmob_core::gateway::Action::Commit).
     pub fn commit(&mut self, gateway: &Gateway, volume: usize, number: u64, bytes: Vec<u8>, is_whole: bool) {
         let Some(writer) = self.writers.get_mut(volume).and_then(Option::as_mut) else { return };

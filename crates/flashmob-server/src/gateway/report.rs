@@ -49,7 +49,7 @@ impl GatewayServer {
             size_bytes: v.size_bytes,
             copies: self.gateway.copies_status(now, number).map(|status| {
                 let scrub = self.gateway.scrub_status(now, number).unwrap_or_default();
-                copies_report(status, scrub_report(&scrub), self.store_trouble())
+                copies_report(status, scrub_report(&scrub), self.maps.trouble(number))
             }),
             nodes: v.nodes.iter().map(|n| self.node_report(n)).collect(),
         };
@@ -214,7 +214,7 @@ fn copies_report(status: CopiesStatus, scrub: ScrubReport, trouble: Option<Strin
         rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
         epoch: status.epoch,
         mirrors: status.mirrors,
-        map_trouble: status.map_trouble.or(trouble),
+        map_trouble: trouble.or(status.map_trouble),
         lease_seconds: status.lease.map(|lease| lease.left.as_secs_f64()),
         waiting_for_lease: status.lease.map_or(0, |lease| lease.waiting),
         deposed: status.deposed,

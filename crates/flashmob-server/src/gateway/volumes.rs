@@ -102,7 +102,7 @@ impl GatewayServer {
             let mut members = members.into_iter().zip(status.verify.iter().map(pass_details));
             let copies = self.gateway.copies_status(now, number).map(|copies| {
                 let bad = self.gateway.bad_ranges(number).into_iter().map(bad_place).collect();
-                copies_details(copies, &status, bad, self.store_trouble())
+                copies_details(copies, &status, bad, self.maps.trouble(number))
             });
             VolumeDetails {
                 name: volume.name,
@@ -265,7 +265,7 @@ fn copies_details(
         chunk_bytes: status.chunk_bytes,
         rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
         moves: super::moves::details(&status.moves, status.chunk_bytes),
-        map_trouble: status.map_trouble.or(trouble),
+        map_trouble: trouble.or(status.map_trouble),
         deposed: status.deposed,
     }
 }
