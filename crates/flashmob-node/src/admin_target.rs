@@ -24,10 +24,13 @@ pub struct AdminArgs {
 }
 
 impl AdminArgs {
-    /// How it was named.
+    /// How another command names it: as this one did.
     #[must_use]
-    pub fn target(&self) -> &str {
-        &self.target
+    pub fn words(&self) -> String {
+        match &self.credentials {
+            Some(folder) => format!("{} --credentials {}", self.target, folder.display()),
+            None => self.target.clone(),
+        }
     }
 
     /// The port to ask.
@@ -92,6 +95,15 @@ fn of_config(path: &Path) -> anyhow::Result<Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_command_asks_in_the_same_way() {
+        let with = |credentials: Option<&str>| {
+            AdminArgs { target: "https://10.0.0.1:10810".into(), credentials: credentials.map(PathBuf::from) }.words()
+        };
+        assert_eq!(with(None), "https://10.0.0.1:10810");
+        assert_eq!(with(Some("laptop")), "https://10.0.0.1:10810 --credentials laptop");
+    }
 
     #[test]
     fn a_configuration_is_as_good_as_its_address() {

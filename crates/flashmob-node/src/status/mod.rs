@@ -157,7 +157,7 @@ fn state(admin: &AdminArgs, output: Output, colour: bool) -> anyhow::Result<Stri
     let body = fetch_status(target)?;
     let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;
     match output {
-        Output::Text => Ok(page(&report, colour).replace(GATEWAY, &units::printable(admin.target()))),
+        Output::Text => Ok(page(&report, colour).replace(GATEWAY, &units::printable(&admin.words()))),
         Output::Json => Ok(format!("{}\n", String::from_utf8(body)?.trim_end())),
     }
 }

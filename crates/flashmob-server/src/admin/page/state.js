@@ -103,7 +103,7 @@ function command() {
 	show(element, false);
 	return [element, (text) => {
 		show(element, Boolean(text));
-		if (text) say(code, harmless(text).replace("ADDR:PORT", location.host));
+		if (text) say(code, harmless(text).replace("ADDR:PORT", location.origin));
 	}];
 }
 
