@@ -220,7 +220,7 @@ test-luks: deps-vm build ## a volume encrypted at its client by the commands of 
 	@tests/luks/run
 
 test-kernel-client: deps-vm build ## what the kernel's NBD client sees while a volume grows and shrinks, by the commands of docs/copies.md, in a virtual machine with Debian's kernel, 1 minute
-	@.ci/deps nbd-client:nbd-client e2fsck:e2fsprogs resize2fs:e2fsprogs blkdiscard:util-linux
+	@.ci/deps nbd-client:nbd-client mkfs.ext4:e2fsprogs e2fsck:e2fsprogs resize2fs:e2fsprogs blkdiscard:util-linux
 	@tests/kernel-client/run
 
 test-power: deps-vm deps-test build ## power cuts of nodes' devices on ext4, f2fs and XFS, by dm-flakey in a virtual machine with Debian's kernel, 10 minutes

@@ -42,7 +42,7 @@ wait_for 30 'the map to be full' map_is_full
 # What waits for that when the map becomes full is not answered, and fails after the timeout with EIO. Later changes are refused at once.
 have_failed() { jq -e '[.phase_extents[].errors] | add > 500' "$DIR/load.progress"; }
 wait_for 30 'writes to fail' have_failed
-check 'it is told, with the place' copies ".map_trouble == \"no space left for the map $MAP; free some on its file system\""
+check 'it is told, with the place' copies ".map_trouble == \"no space left for the map $(realpath "$MAP"); free some on its file system\""
 end_load load
 no_wrong_byte load
 expect_result load 'with a full map and all nodes there, no request failed' 'all(.phases[0].extents[]; .errors == {})'

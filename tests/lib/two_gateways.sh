@@ -51,6 +51,7 @@ two_gateways() {
             -e 's|^copies = 2$|&\nevict_after = "1s"\ntimeout = "60s"|' -e "s|\"192\.168\.1\.1\([123]\)\"|\"$HOST.100:741\1\"|" -e 's|"10GiB"|"16MiB"|' \
             "$TESTS/../examples/two-gateways.toml" >"$DIR/$g/cluster.toml"
         ! grep -F 192.168 "$DIR/$g/cluster.toml" >&2 || fail 'the example has addresses that this test does not know'
+        [ "$(grep -cE "^(name = \"$g\"|endpoints = .*\"$HOST\.100:|lease = \"${LEASE_S}s\"|evict_after = |timeout = |size = \"16MiB\")" "$DIR/$g/cluster.toml")" -eq 8 ] || fail "the example lacks a line that this test changes: $(cat "$DIR/$g/cluster.toml")"
     done
     declare -gA NBD=([one]=nbd://$HOST.1:10809/pool [two]=nbd://$HOST.2:10809/pool)
     run one

@@ -28,7 +28,7 @@ impl AdminArgs {
     #[must_use]
     pub fn words(&self) -> String {
         match &self.credentials {
-            Some(folder) => format!("{} --credentials {}", self.target, folder.display()),
+            Some(folder) => format!("{} --credentials {}", self.target, word(&folder.to_string_lossy())),
             None => self.target.clone(),
         }
     }
@@ -46,6 +46,12 @@ impl AdminArgs {
     pub fn plain(target: &str) -> AdminArgs {
         AdminArgs { target: target.to_string(), credentials: None }
     }
+}
+
+/// A word for a shell.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+".contains(c);
+    if text.chars().all(is_plain) { text.to_string() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// The port that a text names.
@@ -103,6 +109,8 @@ mod tests {
         };
         assert_eq!(with(None), "https://10.0.0.1:10810");
         assert_eq!(with(Some("laptop")), "https://10.0.0.1:10810 --credentials laptop");
+        assert_eq!(with(Some("my keys")), "https://10.0.0.1:10810 --credentials 'my keys'");
+        assert_eq!(with(Some("it's")), r"https://10.0.0.1:10810 --credentials 'it'\''s'");
     }
 
     #[test]

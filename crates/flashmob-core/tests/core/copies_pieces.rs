@@ -258,6 +258,7 @@ fn a_chunk_that_is_to_be_compared_does_not_wait_behind_a_copy_that_rests() {
             break;
         }
     }
+    assert_eq!(rounds, 10, "nothing is sent to it");
     let slot = last.expect("a copy is being made");
     let is_there = |place: &Place| usize::from(place.member) == away && u64::from(place.slot) == slot;
     let map = flashes.bed.gateway.map(0).unwrap();

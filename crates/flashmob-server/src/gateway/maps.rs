@@ -123,11 +123,12 @@ impl Maps {
         self.keeper.as_ref().map(Keeper::tenure)
     }
 
-    /// Why the map of a volume cannot be written, or its store not be asked, while that is so.
+    /// Why the map of a volume cannot be written, or etcd not be reached, while that is so.
     pub fn trouble(&self, volume: usize) -> Option<String> {
         let writer = self.writers.get(volume).and_then(Option::as_ref);
-        let of_writer = writer.and_then(MapWriter::trouble).map(str::to_string);
-        of_writer.or_else(|| self.tenure().and_then(Tenure::trouble))
+        // An etcd that was full may be away since.
+        let of_etcd = self.tenure().and_then(Tenure::trouble);
+        of_etcd.or_else(|| writer.and_then(MapWriter::trouble).map(str::to_string))
     }
 
     /// Makes decisions durable: see [`Action::Commit`](flashmob_core::gateway::Action::Commit).

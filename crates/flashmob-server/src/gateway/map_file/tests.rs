@@ -493,8 +493,11 @@ fn a_writer_tells_when_a_snapshot_is_due() {
     let failure = result.unwrap_err();
     assert_eq!((number, failure.failure), (image.version(), Failure::NoSpace));
     assert!(failure.text.contains("pool.map"), "{}", failure.text);
+    assert_eq!(writer.trouble(), Some(&*failure.text));
     writer.rewrite(image.version(), encode_snapshot(&image));
+    assert_eq!(writer.trouble(), Some(&*failure.text), "until it is known to be written");
     assert_eq!(finished(&mut writer, &woken).result, Ok(()));
+    assert_eq!(writer.trouble(), None);
     while !writer.wants_compaction() {
         let mut batch = Vec::new();
         while batch.len() < 10_000 {
