@@ -34,6 +34,8 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
+use serde::{Deserialize, Serialize};
+
 use crate::planted::{self, Bug};
 use crate::units::GIB;
 
@@ -47,7 +49,7 @@ pub const STRIPE_BYTES_MAX: u64 = GIB;
 pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// How extents make up a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LayoutKind {
     /// Extents end to end.
     Linear,

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::copies::CopiesSpec;
 use crate::layout::LayoutKind;
 use crate::units::MIB;
 
 /// How many pieces travel together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchMode {
     /// All pieces that gathered while earlier batches were out.
     Auto,
@@ -16,7 +18,7 @@ pub enum BatchMode {
 }
 
 /// One extent of a volume, as the gateway expects it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtentSpec {
     /// The node's name in messages: an address or a path.
     pub name: String,
@@ -36,7 +38,7 @@ impl ExtentSpec {
 }
 
 /// One volume, as configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeSpec {
     /// The export's name.
     pub name: String,
@@ -66,7 +68,9 @@ pub struct VolumeSpec {
     pub reconnect_max: Duration,
     /// Idle time after which a link that was used within the last second carries a small frame; `None`: never.
     pub keep_awake: Option<Duration>,
-    /// Its copies, if it has them: the layout is [`LayoutKind::Mapped`] then, and the extents are the map's members.
+    /// Its copies, if it has them: the layout is [`LayoutKind::Mapped`] then, and the extents are the map's members. Not serialized: the map has a
+    /// format of its own.
+    #[serde(skip)]
     pub copies: Option<Box<CopiesSpec>>,
     /// Its extents in the order of the layout.
     pub extents: Vec<ExtentSpec>,

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use flashmob_lab::faults::{self, Change, Fault, Outcome, Scenario, Step, Totals, Victim};
+use flashmob_lab::faults::{self, Change, Fault, Outcome, Scenario, ScenarioFile, Step, Totals, Victim};
 
 /// Runs a gateway, nodes and clients in virtual time, with faults, and checks every answer.
 #[derive(Parser)]
+#[command(group = clap::ArgGroup::new("one").args(["seed", "scenario"]))]
 struct Args {
     /// How many seeds to run.
     #[arg(long, default_value_t = 1000)]
@@ -23,6 +24,12 @@ struct Args {
     /// Run only this seed.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
+    /// Run only the scenario in this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "first", "seed", "copies", "killed", "history"])]
+    scenario: Option<PathBuf>,
+    /// Write the scenario of the seed into this file instead of running it.
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    save: Option<PathBuf>,
     /// Clusters whose volumes have copies, in place of linear and striped ones.
     #[arg(long)]
     copies: bool,
@@ -35,7 +42,7 @@ struct Args {
     #[arg(long, value_name = "DIR", requires = "copies")]
     history: Option<PathBuf>,
     /// Print every event.
-    #[arg(long, requires = "seed")]
+    #[arg(long, requires = "one")]
     trace: bool,
     /// Threads; all cores if 0.
     #[arg(long, default_value_t = 0)]
@@ -69,6 +76,13 @@ fn main() -> ExitCode {
     #[cfg(feature = "planted")]
     if !plant(args.plant.as_deref()) {
         return ExitCode::from(2);
+    }
+    if let Some(path) = args.save.as_deref().or(args.scenario.as_deref()) {
+        let done = if args.save.is_some() { save(path, &args) } else { run_file(path, args.trace) };
+        return done.unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", path.display());
+            ExitCode::from(2)
+        });
     }
     let (first, count) = args.seed.map_or((args.first, args.seeds), |seed| (seed, 1));
     if args.trace {
@@ -114,6 +128,29 @@ fn main() -> ExitCode {
     println!("{:.0} seeds/s, {seconds:.1} s on {jobs} threads", (passed + failed) as f64 / seconds);
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Writes the scenario of a seed.
+fn save(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(seed) = args.seed else { return Ok(ExitCode::from(2)) };
+    let file = ScenarioFile { history: format!("seed {seed}"), scenario: scenario(seed, args) };
+    std::fs::write(path, file.to_text()?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the scenario in a file.
+fn run_file(path: &Path, is_traced: bool) -> anyhow::Result<ExitCode> {
+    let file = ScenarioFile::parse(&std::fs::read_to_string(path)?)?;
+    let outcome = faults::run(file.scenario, is_traced);
+    tell_totals(&outcome.totals);
+    let Some(violation) = outcome.violation else {
+        println!("1 passed, 0 failed");
+        return Ok(ExitCode::SUCCESS);
+    };
+    println!("\n{} failed: {violation}", path.display());
+    outcome.last_events.iter().for_each(|event| println!("  {event}"));
+    println!("0 passed, 1 failed");
+    Ok(ExitCode::FAILURE)
 }
 
 /// Plants a bug; false if there is none of that name.

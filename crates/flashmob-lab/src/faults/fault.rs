@@ -8,13 +8,14 @@ use std::time::Duration;
 use flashmob_core::units::Time;
 use rand::Rng;
 use rand::rngs::SmallRng;
+use serde::{Deserialize, Serialize};
 
 use super::net::{ConnId, ConnKind, Damage};
 use super::scenario::{Scenario, pick};
 use super::{Event, World};
 
 /// One fault. Times count from its beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// A connection to the node breaks.
     Cut(usize),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use flashmob_core::gateway::NewNode;
 use rand::Rng;
 use rand::rngs::SmallRng;
+use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::oracle::pattern;
@@ -14,7 +15,7 @@ use super::scenario::{Scenario, pick};
 use super::{World, mapped};
 
 /// A node that is not in the volume at first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spare {
     /// One of its chunks holds data of somebody else.
     pub holds_data: bool,

@@ -12,13 +12,15 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::digest::DIGEST_BLOCK_BYTES;
 use rand::Rng;
 
+use serde::{Deserialize, Serialize};
+
 use super::joins::Spare;
 use super::oracle::pattern;
 use super::trace::What;
 use super::{Event, Scenario, World};
 
 /// The copies of a volume, as a scenario has them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopiesPlan {
     /// Copies of each chunk.
     pub copies: usize,
@@ -47,7 +49,7 @@ pub struct CopiesPlan {
 }
 
 /// What happens in the middle of a move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InMove {
     /// The gateway is killed.
     Kill,

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `scenario.rs` | the settings of a run, drawn from a seed |
 //! | `scenario_copies.rs` | the same, with copies |
+//! | `scenario_file.rs` | a run that was written down |
 //! | `fault.rs` | faults, and the errors that they excuse |
 //! | `mapped.rs` | volumes with copies: the map's file, and what copies promise |
 //! | `blackout.rs` | all copies of chunks lose power |
@@ -55,6 +56,7 @@ mod replace;
 mod samples;
 mod scenario;
 mod scenario_copies;
+mod scenario_file;
 mod scrub;
 mod second;
 mod shrink;
@@ -86,6 +88,7 @@ use net::{ConnId, ConnKind, Net};
 use node::NodeLoop;
 use oracle::{Oracle, pattern};
 pub use scenario::{ClientPlan, Scenario};
+pub use scenario_file::{ScenarioError, ScenarioFile};
 pub use store::StoreQuality;
 use trace::{Trace, What};
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::units::Time;
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 use super::{Ctx, Event};
 
 /// How a connection behaves.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkQuality {
     /// One way, in nanoseconds.
     pub latency_ns: u64,

@@ -7,6 +7,7 @@ use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{KIB, MIB};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 use super::failed_sync;
 use super::fault::{self, Fault};
@@ -17,7 +18,7 @@ use super::slow_flush;
 use super::store::StoreQuality;
 
 /// One run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// The random seed.
     pub seed: u64,
@@ -66,7 +67,7 @@ pub struct Scenario {
 }
 
 /// One client.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientPlan {
     /// Calls the gateway in its process, instead of NBD.
     pub native: bool,

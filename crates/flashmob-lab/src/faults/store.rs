@@ -15,6 +15,7 @@ use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, put_corrupt, put_digest};
 use flashmob_core::wire::map::MapWriter;
 use rand::Rng;
 use rand::rngs::SmallRng;
+use serde::{Deserialize, Serialize};
 
 /// The unit that flash writes atomically, in bytes: torn writes are torn at its boundaries.
 const SECTOR_BYTES: u64 = 512;
@@ -23,7 +24,7 @@ const SECTOR_BYTES: u64 = 512;
 pub(super) const BLOCK_BYTES: u64 = DIGEST_BLOCK_BYTES as u64;
 
 /// How a store behaves.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoreQuality {
     /// The shortest time that an operation takes, in nanoseconds.
     pub base_ns: u64,

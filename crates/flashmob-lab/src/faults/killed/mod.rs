@@ -13,6 +13,7 @@ use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{KIB, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 use super::World;
 use super::fault::Fault;
@@ -24,7 +25,7 @@ use watch::Move;
 pub(super) use watch::Watch;
 
 /// What is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// A node is added, and gets its share.
     Add,
@@ -41,7 +42,7 @@ pub enum Change {
 }
 
 /// Who is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Victim {
     /// The gateway.
     Gateway,
@@ -89,7 +90,7 @@ impl Victim {
 }
 
 /// A change of a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePlan {
     /// What is changed.
     pub change: Change,
