@@ -10,19 +10,20 @@ use flashmob_server::device::state_file;
 use flashmob_server::discovery::announcement::{Announcement, BODY_BYTES_MAX, OwnAddress, is_usable};
 use flashmob_server::discovery::{Notice, txt};
 use flashmob_server::store::identity::Identity;
-use flashmob_server::store::sync_record;
+use flashmob_server::store::{ProcessEnd, sync_record};
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 1, 11));
 
 /// The first byte says what the rest is.
 pub fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => joined(rest),
         1 => named(rest),
         2 => told(rest),
         3 => remembered(rest),
-        _ => recorded(rest),
+        4 => recorded(rest),
+        _ => ended(rest),
     }
 }
 
@@ -95,6 +96,14 @@ fn recorded(body: &[u8]) {
     }
 }
 
+/// The record of a process that ended in order, in the same way.
+fn ended(body: &[u8]) {
+    let _ = ProcessEnd::parse(body);
+    if let Ok(end) = ProcessEnd::parse(&sealed(body)) {
+        assert_eq!(ProcessEnd::parse(end.encode().as_bytes()), Ok(end));
+    }
+}
+
 /// With the checksum that it should have.
 fn sealed(body: &[u8]) -> Vec<u8> {
     [body, format!("\n# crc32 {:08x}\n", checksum(&[body, b"\n"].concat())).as_bytes()].concat()
@@ -121,6 +130,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let last = keyed.replacen("generation = 3", "generation = 9223372036854775807", 1);
     let summed_and_keyed = summed.replacen("version = 3", "version = 4", 1) + pinned;
     let syncs = "version = 1\nboot_id = \"0123456789abcdef0123456789abcdef\"\nfailed = 2\ndropped = 1";
+    let end =
+        "version = 1\nboot_id = \"0123456789abcdef0123456789abcdef\"\nstart = \"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5\"";
     let seed = |kind: u8, text: &str| [&[kind][..], text.as_bytes()].concat();
     vec![
         ("join", seed(0, join)),
@@ -135,5 +146,6 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("identity_of_last_generation", seed(3, &last)),
         ("identity_with_cluster_and_sums", seed(3, &summed_and_keyed)),
         ("failed_syncs", seed(4, syncs)),
+        ("process_end", seed(5, end)),
     ]
 }

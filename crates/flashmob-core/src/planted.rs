@@ -46,6 +46,14 @@ listed! {
         MapShifted => "map-shifted",
         /// What a process of a node recorded of syncs that failed is ignored when the next one starts.
         FailedSyncLaundered => "failed-sync-laundered",
+        /// A file system that was mounted anew is taken for the one before: what it had in memory counts as kept.
+        RemountUnseen => "remount-unseen",
+        /// A process that was killed counts as followed by one of the same start, though nothing tells whether the page cache stayed.
+        UnknownCacheTrusted => "unknown-cache-trusted",
+        /// A token that was in the page cache, and was written back, counts as proof that younger bytes were.
+        TokenForProof => "token-for-proof",
+        /// The record of an end in order counts for more than the next start.
+        EndCountsTwice => "end-counts-twice",
         /// A node's progress with a flush does not count.
         SlowFlushEvicts => "slow-flush-evicts",
         /// Writes count as done at once when the first of their batch is.
@@ -218,6 +226,10 @@ impl Bug {
                 | Bug::FuaDropped
                 | Bug::FlushOvertakesWrite
                 | Bug::FailedSyncLaundered
+                | Bug::RemountUnseen
+                | Bug::UnknownCacheTrusted
+                | Bug::TokenForProof
+                | Bug::EndCountsTwice
                 | Bug::SlowFlushEvicts
         )
     }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::mounts::Mount;
-use super::text;
+use super::{kernel_release, text};
 
 /// What `fdatasync` of a file does for the disk's cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,9 +41,7 @@ impl Flushes {
 
 /// Before Linux 6.5, fdatasync of blocks that were only written over ended before the flush, on ext4 without a journal.
 fn is_old(root: &Path) -> bool {
-    let release = text(root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (6, 5)
+    kernel_release(root) < (6, 5)
 }
 
 fn has_no_journal(root: &Path, device: Option<&str>) -> bool {

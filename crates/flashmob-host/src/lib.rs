@@ -9,10 +9,11 @@
 //! - [`power`]: battery, charger, screen and highest temperature
 //! - [`scheduler`]: another I/O scheduler for the duration of a measurement
 //! - [`watch`]: throttling and other programs' I/O during a measurement
-//! - [`cache`]: the page cache of a file
+//! - [`cache`]: the page cache of a file; [`cache_life`]: how long it stays
 //! - [`newcomer`]: the connection that makes room for another one, by lot
 
 pub mod cache;
+mod cache_life;
 mod cpuinfo;
 pub mod device;
 pub mod emulation;
@@ -30,6 +31,7 @@ pub mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use cache_life::cache_life;
 pub use names::{addresses_of, addresses_of_authority};
 
 use std::io::Read;
@@ -65,6 +67,13 @@ fn numbered(dir: impl AsRef<Path>, prefix: &str) -> Vec<std::path::PathBuf> {
         .collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Major and minor number of the kernel below `root`; 0 where it does not tell them.
+fn kernel_release(root: &Path) -> (u32, u32) {
+    let release = text(root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// True on Android, which a program built for Linux can detect only at run time.

@@ -184,18 +184,18 @@ pub(super) fn medium_seq_at(root: &Path, dev: Dev) -> Option<u64> {
 }
 
 /// The mounts of this thread, which may have a namespace of its own.
-fn mounted(root: &Path) -> Vec<Mount> {
+pub(super) fn mounted(root: &Path) -> Vec<Mount> {
     let text = text(root.join("proc/thread-self/mountinfo")).or_else(|| text(root.join("proc/self/mountinfo")));
     text.map(|text| mounts::parse(&text)).unwrap_or_default()
 }
 
 /// The directory in sysfs of the device with this number. Major 0 is for file systems without a device.
-fn by_number(root: &Path, (major, minor): Dev) -> Option<PathBuf> {
+pub(super) fn by_number(root: &Path, (major, minor): Dev) -> Option<PathBuf> {
     (major != 0).then(|| root.join(format!("sys/dev/block/{major}:{minor}")).canonicalize().ok()).flatten()
 }
 
 /// The same by the mount's source: btrfs numbers its subvolumes itself, Android's shared storage is a layer above `/data`.
-fn by_source(root: &Path, mounts: &[Mount], mount: &Mount) -> Option<PathBuf> {
+pub(super) fn by_source(root: &Path, mounts: &[Mount], mount: &Mount) -> Option<PathBuf> {
     let layered = matches!(mount.filesystem.as_str(), "sdcardfs" | "esdfs" | "fuse")
         && mount.point.components().any(|part| part == Component::Normal("emulated".as_ref()));
     if layered {
@@ -216,7 +216,7 @@ fn by_device_file(root: &Path, source: &Path) -> Option<PathBuf> {
 }
 
 /// From a partition to its disk, from a volume to the one device below it.
-fn whole_disk(device: &Path) -> Option<Disk> {
+pub(super) fn whole_disk(device: &Path) -> Option<Disk> {
     let mut device = device.to_path_buf();
     for _ in 0..STEPS_MAX {
         if device.join("partition").exists() {

@@ -20,6 +20,7 @@ mod mirror;
 mod reply;
 mod serve;
 mod service;
+mod start;
 mod status;
 mod together;
 mod told;
@@ -42,13 +43,14 @@ use crate::wire::replies::RepliesEncoder;
 
 pub use charge::{ACCEPTED_MAX, accept, check_charge, is_of_later_generation};
 pub(crate) use charge::{are_older_maps_believed, older_map};
-pub use failed_syncs::{FailedSyncs, boot_id_of};
+pub use failed_syncs::FailedSyncs;
 pub use link::{LINKS_OF_GATEWAY_MAX, LinkId};
 use link::{LinkState, NodeLink};
 pub use mirror::{MirrorDone, MirrorOp};
 pub use serve::LIGHT_BYTES_MAX;
 use serve::{Batch, PieceRef};
 pub use service::{LoopTimes, SERVICE_EVERY};
+pub use start::{CacheLife, Start, boot_id_of};
 pub use status::{NodeCounters, NodeStatus};
 pub use told::{PROGRESS_EVERY, TELL_EVERY};
 
@@ -57,7 +59,7 @@ pub use told::{PROGRESS_EVERY, TELL_EVERY};
 pub struct NodeConfig {
     /// The extent's permanent identity.
     pub extent_id: [u8; 16],
-    /// Identity of this start of the device: [`FailedSyncs::shown_boot_id`].
+    /// The start of the device that gateways are shown: [`FailedSyncs::shown_boot_id`].
     pub boot_id: [u8; 16],
     /// Size of the extent in bytes.
     pub size_bytes: u64,

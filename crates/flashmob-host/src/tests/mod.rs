@@ -2,6 +2,7 @@
 //! `cargo test -p flashmob-host --lib -- --ignored`.
 
 mod cache;
+mod cache_lives;
 mod emulation;
 mod places;
 mod power;

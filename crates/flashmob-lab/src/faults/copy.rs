@@ -7,6 +7,7 @@ use std::time::Duration;
 use flashmob_core::units::Time;
 use rand::Rng;
 
+use super::remount::Stop;
 use super::{Event, World, net};
 
 impl World {
@@ -34,7 +35,7 @@ impl World {
     pub(super) fn copies_disappear(&mut self) {
         for place in 0..self.nodes.len() {
             if self.nodes[place].copy_of.is_some() && !self.nodes[place].is_dead {
-                self.stop_node(place, Duration::from_secs(1_000_000), false);
+                self.stop_node(place, Duration::from_secs(1_000_000), Stop::Killed);
                 self.nodes[place].is_dead = true;
                 self.disturbed_until[place] = None;
             }

@@ -9,6 +9,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::fault::Fault;
+use super::remount::Stop;
 use super::scenario::{Scenario, pick};
 use super::{Event, World};
 
@@ -39,13 +40,16 @@ impl World {
     pub(super) fn syncs_recover(&mut self, node: usize) {
         if self.nodes[node].store.syncs_fail {
             let down = Duration::from_micros(self.ctx.rng.random_range(500..20_000));
-            self.stop_node(node, down, false);
+            self.stop_node(node, down, Stop::Killed);
         }
     }
 
     /// A process starts, and looks at what the one before has recorded. Returns the start of the device that it shows.
     pub(super) fn reopen_store(&mut self, n: usize, boot_id: [u8; 16]) -> [u8; 16] {
-        let store = &mut self.nodes[n].store;
+        let node = &mut self.nodes[n];
+        let start = node.cache.begin(boot_id, node.start);
+        node.start = start;
+        let store = &mut node.store;
         (store.syncs_fail, store.is_sync_broken) = (false, false);
         let mut syncs = FailedSyncs::at_start(Some(boot_id), &[store.recorded]);
         let must_drop = syncs.must_drop();
@@ -56,6 +60,6 @@ impl World {
             let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(n, run)).collect();
             self.oracle.power_lost(n, &changed);
         }
-        syncs.shown_boot_id().unwrap_or_default()
+        syncs.shown_boot_id(start)
     }
 }

@@ -11,6 +11,7 @@ use rand::rngs::SmallRng;
 use serde::{Deserialize, Serialize};
 
 use super::net::{ConnId, ConnKind, Damage};
+use super::remount::Stop;
 use super::scenario::{Scenario, pick};
 use super::{Event, World};
 
@@ -110,10 +111,14 @@ pub enum Fault {
     Standby(Duration),
     /// The store of leases and of the map is away. Of volumes with copies.
     StoreAway(Duration),
+    /// The node's process is killed, its file system mounted anew without what was only in memory, and the process started again.
+    Remount(usize, Duration),
+    /// The node's process ends in order, and is started again.
+    End(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 44;
+pub const FAULT_KINDS: usize = 46;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,6 +191,8 @@ impl Fault {
         "standby",
         "store-away",
         "shrink",
+        "remount",
+        "end in order",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -236,6 +243,8 @@ impl Fault {
             Fault::Standby(_) => 41,
             Fault::StoreAway(_) => 42,
             Fault::Shrink(..) => 43,
+            Fault::Remount(..) => 44,
+            Fault::End(..) => 45,
         }
     }
 
@@ -248,13 +257,15 @@ impl Fault {
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
         use Fault::{
-            Blackout, ColdRot, Death, FailedSyncs, Lie, Misdirect, PowerLoss, Replace, Restore, Rot, StoreErrors, Swap,
+            Blackout, ColdRot, Death, FailedSyncs, Lie, Misdirect, PowerLoss, Remount, Replace, Restore, Rot,
+            StoreErrors, Swap,
         };
         matches!(
             self,
             ColdRot(..)
                 | Misdirect(_)
                 | PowerLoss(..)
+                | Remount(..)
                 | FailedSyncs(..)
                 | Blackout(..)
                 | Lie(..)
@@ -398,14 +409,19 @@ impl World {
                 self.disturb(node, now + lasts + self.scenario.volume.timeout);
                 self.nodes[node].store.ill_until = now + lasts;
             }
-            Fault::Kill(node, lasts) => self.stop_node(node, lasts, false),
+            Fault::Kill(node, lasts) => self.stop_node(node, lasts, Stop::Killed),
+            Fault::End(node, lasts) => self.stop_node(node, lasts, Stop::InOrder),
+            Fault::Remount(node, lasts) => {
+                self.calm_at = self.calm_at.max(now + lasts);
+                self.stop_node(node, lasts, Stop::Remounted);
+            }
             Fault::PowerLoss(node, lasts) => {
                 // The gateway may learn of it only then, even if the device is back earlier.
                 self.calm_at = self.calm_at.max(now + lasts);
-                self.stop_node(node, lasts, true);
+                self.stop_node(node, lasts, Stop::PowerLost);
             }
             Fault::Death(node) => {
-                self.stop_node(node, Duration::from_secs(1_000_000), true);
+                self.stop_node(node, Duration::from_secs(1_000_000), Stop::PowerLost);
                 self.nodes[node].is_dead = true;
             }
             Fault::Damage(node, lasts) => {

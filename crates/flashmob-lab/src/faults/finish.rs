@@ -17,7 +17,7 @@ impl World {
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
             use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
-            use Fault::{FailedSyncs, SlowFlush, StoreAway, StuckFlush};
+            use Fault::{End, FailedSyncs, Remount, SlowFlush, StoreAway, StuckFlush};
             matches!(
                 fault,
                 Blackout(..)
@@ -31,7 +31,9 @@ impl World {
                     | Cut(..)
                     | HalfOpen(..)
                     | Damage(..)
+                    | End(..)
                     | Kill(..)
+                    | Remount(..)
                     | PowerLoss(..)
                     | StoreStall(..)
             )

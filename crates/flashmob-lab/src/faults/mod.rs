@@ -14,6 +14,7 @@
 //! | `blackout.rs` | all copies of chunks lose power |
 //! | `lie.rs` | a flash lies |
 //! | `failed_sync.rs` | syncs fail, and a process is started again |
+//! | `remount.rs` | a file system is mounted anew below a node |
 //! | `slow_flush.rs` | flushes take long |
 //! | `stall.rs` | the gateway stands still |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
@@ -52,6 +53,7 @@ mod net;
 mod node;
 mod oracle;
 mod pause;
+mod remount;
 mod replace;
 mod samples;
 mod scenario;
@@ -87,6 +89,7 @@ pub use net::LinkQuality;
 use net::{ConnId, ConnKind, Net};
 use node::NodeLoop;
 use oracle::{Oracle, pattern};
+use remount::Stop;
 pub use scenario::{ClientPlan, Scenario};
 pub use scenario_file::{ScenarioError, ScenarioFile};
 pub use store::StoreQuality;
@@ -606,7 +609,7 @@ impl World {
             Event::LeaseGranted { session, asked } => self.lease_granted(session, asked),
             Event::StandbyBids { session, lasts } => self.standby_bids(session, lasts),
             Event::Restore { node } => self.restore(node),
-            Event::PowerOut { node, down } => self.stop_node(node, down, true),
+            Event::PowerOut { node, down } => self.stop_node(node, down, Stop::PowerLost),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::SyncsRecover { node } => self.syncs_recover(node),
             Event::RestoreMap { lasts } => self.restore_map(lasts),

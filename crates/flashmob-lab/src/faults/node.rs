@@ -15,6 +15,7 @@ use rand::rngs::SmallRng;
 use super::gateway::CLOCK_START_NS;
 use super::mirror::{MirrorDisk, MirrorWork};
 use super::net::ConnId;
+use super::remount::{CacheState, Stop};
 use super::store::Store;
 use super::trace::What;
 use super::{Event, World};
@@ -44,6 +45,9 @@ pub(super) struct NodeLoop {
     pub is_dead: bool,
     has_power: bool,
     boots: u64,
+    pub cache: CacheState,
+    /// The start of the device that its last process began with.
+    pub start: [u8; 16],
     /// Of which node it is a copy.
     pub copy_of: Option<usize>,
     /// The volume that it serves, once it was told.
@@ -218,6 +222,8 @@ impl NodeLoop {
             is_dead: false,
             has_power: true,
             boots: 0,
+            cache: CacheState::new(scenario.unknown_caches & (1 << number) != 0),
+            start: [0; 16],
             copy_of: None,
             adopted: None,
             charge: None,
@@ -248,7 +254,7 @@ impl NodeLoop {
 
     /// Whether its device has not the start that is on record, or is off.
     pub fn is_start_unseen(&self, on_record: Option<[u8; 16]>) -> bool {
-        !self.has_power || on_record.is_some_and(|boot_id| boot_id != self.config.boot_id)
+        !self.has_power || self.cache.is_loss_unseen || on_record.is_some_and(|boot_id| boot_id != self.config.boot_id)
     }
 
     /// Whether its kernel accepts connections, refuses them, or says nothing.
@@ -292,13 +298,17 @@ impl World {
     }
 
     /// Ends a node's process, or cuts its power, and plans its return.
-    pub(super) fn stop_node(&mut self, n: usize, down: Duration, power: bool) {
+    pub(super) fn stop_node(&mut self, n: usize, down: Duration, stop: Stop) {
+        let power = stop == Stop::PowerLost;
         self.disturb(n, self.ctx.now + down);
         let now = self.ctx.now;
-        let node = &mut self.nodes[n];
+        let node = &self.nodes[n];
         if node.is_dead || (node.core.is_none() && !power) {
             return;
         }
+        let is_flushed = stop == Stop::InOrder && self.flush_at_end(n);
+        let node = &mut self.nodes[n];
+        node.cache.stopped(stop, node.start, is_flushed, &mut self.ctx.rng);
         node.core = None;
         node.epoch += 1;
         node.done.clear();
@@ -307,8 +317,8 @@ impl World {
         let mut conns: Vec<ConnId> = std::mem::take(&mut node.links).into_keys().collect();
         conns.append(&mut node.accepting);
         let epoch = node.epoch;
-        if power {
-            node.has_power = false;
+        if stop.loses_cache() {
+            node.has_power &= !power;
             let changed = node.store.lose_power(&mut self.ctx.rng);
             node.mirror.lose_power(&mut self.ctx.rng);
             if self.scenario.copies.is_none() {

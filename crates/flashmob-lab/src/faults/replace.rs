@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 
 use super::fault::Fault;
 use super::node::Extent;
+use super::remount::Stop;
 use super::scenario::Scenario;
 use super::{Event, World};
 
@@ -35,7 +36,7 @@ impl World {
         if self.nodes[node].is_dead || self.nodes[node].other.is_some() {
             return;
         }
-        self.stop_node(node, lasts, !is_file);
+        self.stop_node(node, lasts, if is_file { Stop::Killed } else { Stop::PowerLost });
         let state = &mut self.nodes[node];
         state.has_files = is_file;
         let mut id = state.extent_id();
@@ -56,7 +57,7 @@ impl World {
             return;
         }
         // Nobody copies a flash faster than the map is written.
-        self.stop_node(node, Duration::from_millis(100), true);
+        self.stop_node(node, Duration::from_millis(100), Stop::PowerLost);
         self.nodes[node].backup = Some(self.nodes[node].copy_of_extent());
         self.ctx.at(self.ctx.now + Duration::from_millis(100) + lasts, Event::Restore { node });
     }
@@ -67,7 +68,7 @@ impl World {
             return;
         }
         let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
-        self.stop_node(node, down, true);
+        self.stop_node(node, down, Stop::PowerLost);
         self.calm_at = self.calm_at.max(self.ctx.now + down);
         let state = &mut self.nodes[node];
         if let Some(backup) = state.backup.take() {
@@ -128,7 +129,7 @@ impl World {
             return;
         }
         let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
-        self.stop_node(node, down, !state.has_files);
+        self.stop_node(node, down, if state.has_files { Stop::Killed } else { Stop::PowerLost });
         // The gateway may learn of it only then.
         self.calm_at = self.calm_at.max(self.ctx.now + down);
         let state = &mut self.nodes[node];

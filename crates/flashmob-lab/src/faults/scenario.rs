@@ -14,6 +14,7 @@ use super::fault::{self, Fault};
 use super::killed::ChangePlan;
 use super::mapped::CopiesPlan;
 use super::net::LinkQuality;
+use super::remount;
 use super::slow_flush;
 use super::store::StoreQuality;
 
@@ -64,6 +65,9 @@ pub struct Scenario {
     pub change: Option<ChangePlan>,
     /// The nodes that may lose data: fewer than there are copies.
     pub victims: Vec<usize>,
+    /// The nodes whose systems name no instance of their page caches, one bit each.
+    #[serde(default)]
+    pub unknown_caches: u64,
 }
 
 /// One client.
@@ -144,6 +148,7 @@ impl Scenario {
             copies: None,
             change: None,
             victims: Vec::new(),
+            unknown_caches: 0,
         }
     }
 
@@ -223,6 +228,7 @@ impl Scenario {
         failed_sync::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfa_028), &mut scenario, 0..nodes);
         slow_flush::draw(&mut SmallRng::seed_from_u64(seed ^ 0xfb_4b5), &mut scenario);
         scenario.draw_maps(&mut SmallRng::seed_from_u64(seed ^ 0x3a95));
+        remount::draw(&mut SmallRng::seed_from_u64(seed ^ 0x4e_3017), &mut scenario, 0..nodes);
         scenario.volume.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| sampling.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();

@@ -24,6 +24,7 @@ use super::mapped::CopiesPlan;
 use super::mirror;
 use super::moves;
 use super::pause;
+use super::remount;
 use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
@@ -133,6 +134,9 @@ impl Scenario {
         grow::draw(&mut SmallRng::seed_from_u64(seed ^ 0x93_0375), &mut scenario);
         shrink::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0005_41a7), &mut scenario);
         lease::draw(&mut scenario);
+        if let Some(&victim) = scenario.victims.last() {
+            remount::draw(&mut SmallRng::seed_from_u64(seed ^ 0x4e_3017), &mut scenario, victim..victim + 1);
+        }
         scenario
     }
 }

@@ -395,6 +395,11 @@ impl Links {
         self.extents.iter().filter_map(|extent| extent.node.next_timeout()).min()
     }
 
+    /// The process ends in order: nodes in it serve nothing any more. May block.
+    pub fn end_extents(&mut self) {
+        self.extents.iter_mut().for_each(Extent::end);
+    }
+
     /// A turn of the loop has ended.
     pub fn end_turn(&mut self) {
         self.extents.iter_mut().for_each(Extent::end_turn);

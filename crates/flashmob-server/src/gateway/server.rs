@@ -394,6 +394,7 @@ impl GatewayServer {
     pub fn run(&mut self) -> io::Result<()> {
         let result = self.run_loop(None);
         self.maps.keep_scrubs(&self.gateway, self.clock.now(), true);
+        self.links.end_extents();
         result
     }
 

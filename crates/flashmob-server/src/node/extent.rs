@@ -3,30 +3,27 @@
 //! The node process has one; a gateway has one for every node that is a local path.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flashmob_core::checksum::checksum;
 use flashmob_core::elevator::IssueOrder;
-use flashmob_core::node::{Host, LoopTimes, MirrorDone, Node, NodeConfig, TryRead, boot_id_of};
+use flashmob_core::node::{Host, LoopTimes, MirrorDone, Node, NodeConfig, Start, TryRead};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use flashmob_core::wire::mirror::Recalled;
-use flashmob_host::place::medium_seq;
 
-use super::sums;
+use super::{start, sums};
 use crate::keys::enroll::{Applicant, ApplyError, Invitation, Request, apply};
 use crate::keys::key::KeyError;
 use crate::keys::node::{Draw, own_key};
 use crate::keys::{Grant, NodeKeys, PublicKey};
 use crate::net::{Clock, Wake};
-use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, ClusterPin, Identity, IdentityError, sidecar_path};
 use crate::store::sums::SumsStatus;
-use crate::store::sync_record::{SyncRecord, runtime_dir};
+use crate::store::sync_record::{RecordPlaces, SyncRecord, runtime_dirs};
 use crate::store::{
-    ExtentId, MappedStatus, Mirror, MirrorAnswer, ModelStatus, Store, StoreConfig, StoreError, forget_mirror,
-    sync_parent,
+    MappedStatus, Mirror, MirrorAnswer, ModelStatus, Store, StoreConfig, StoreError, forget_mirror, sync_parent,
 };
 
 /// The extent to serve, and how.
@@ -115,6 +112,9 @@ pub struct Extent {
     /// For whom it is served, if the cluster has keys.
     keys: Option<NodeKeys>,
     done: Vec<flashmob_core::node::StoreDone>,
+    /// The boot of the kernel, and the start of the device that this process began with.
+    boot_id: Option<[u8; 16]>,
+    start: Start,
 }
 
 /// The surroundings of the state machine: the store and the identity.
@@ -240,7 +240,15 @@ impl Extent {
                 log::warn!("the mirror of the map of what was forgotten cannot be removed: {error}");
             }
         }
-        let record = SyncRecord::load(boot_id(path), sync_places(&identity));
+        let boot_id = start::boot_id(path);
+        let start = start::begin(boot_id, path, identity.path(), &identity.end_path());
+        if !start.is_proven {
+            log::info!(
+                "{}: the system does not tell whether what is in memory outlives this process: if it is killed, gateways take that for a restart of the device",
+                path.display()
+            );
+        }
+        let record = SyncRecord::load(boot_id, sync_places(&identity));
         let sums_path = identity.sums().map(|_| identity.sums_path());
         store.begin(record, sums_path.as_deref())?;
         let mut sums_trouble = None;
@@ -259,7 +267,7 @@ impl Extent {
             store_depth: store.depth(),
             order: config.order,
             keeps_mirror: !config.store.no_io,
-            ..NodeConfig::new(identity.extent_id().0, store.boot_id().unwrap_or_else(unique_id), store.size_bytes())
+            ..NodeConfig::new(identity.extent_id().0, store.shown_boot_id(start.id), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());
         let (mirror, found) = Mirror::open(identity.mirror_path(), move || wake.wake());
@@ -267,7 +275,7 @@ impl Extent {
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         let no_io = config.store.no_io;
         let host = FileHost { store, identity, clock, has_fast_reads, no_io, sums_trouble };
-        Ok(Extent { node, host, mirror, keys, done: Vec::new() })
+        Ok(Extent { node, host, mirror, keys, done: Vec::new(), boot_id, start })
     }
 
     /// The keys without which nobody is let in; `None` if everybody is.
@@ -326,6 +334,14 @@ impl Extent {
     /// A turn of the loop has ended.
     pub fn end_turn(&mut self) {
         self.host.store.end_turn();
+    }
+
+    /// The process ends in order, and serves nothing any more. Where nothing else tells the next one that no byte was lost, everything is flushed,
+    /// and that recorded. May block.
+    pub fn end(&mut self) {
+        if !self.start.is_proven && self.host.store.sync() {
+            start::end(&self.host.identity.end_path(), self.boot_id, self.start.id);
+        }
     }
 
     /// Reads without blocking, or says that it cannot.
@@ -488,18 +504,9 @@ impl FileHost {
 }
 
 /// Where failed syncs of an extent are recorded: in memory and beside it. A copy of it on this machine has another place.
-fn sync_places(identity: &Identity) -> Vec<PathBuf> {
+fn sync_places(identity: &Identity) -> RecordPlaces {
     let of_path = checksum(identity.path().as_os_str().as_bytes());
-    let in_memory = runtime_dir().join(format!("flashmob-{}-{of_path:08x}.syncs", identity.extent_id()));
-    vec![in_memory, identity.syncs_path()]
-}
-
-/// The number of this boot of the operating system, and of the medium that the data is on: what was not flushed is lost when either changes. If
-/// the kernel does not have it, every start of the process counts as a boot: then a restart of the node alone is taken for a loss of unflushed
-/// writes, never the other way.
-fn boot_id(data: &Path) -> Option<[u8; 16]> {
-    let from_kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits: String = from_kernel.chars().filter(char::is_ascii_hexdigit).collect();
-    let kernel: ExtentId = digits.parse().ok()?;
-    Some(boot_id_of(kernel.0, medium_seq(data)))
+    let name = format!("flashmob-{}-{of_path:08x}.syncs", identity.extent_id());
+    let in_memory = runtime_dirs().into_iter().map(|dir| dir.join(&name)).collect();
+    RecordPlaces { in_memory, beside: vec![identity.syncs_path()], spare: Some(identity.spare_path()) }
 }

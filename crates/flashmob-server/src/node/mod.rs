@@ -4,6 +4,7 @@ mod admit;
 mod extent;
 mod report;
 mod server;
+mod start;
 mod sums;
 
 pub use extent::{Enrollment, Extent, ExtentConfig, ExtentError};

@@ -250,6 +250,7 @@ impl NodeServer {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
                 self.extent.node.drain();
                 if self.extent.node.is_idle() || Instant::now() >= until {
+                    self.extent.end();
                     return Ok(());
                 }
             }

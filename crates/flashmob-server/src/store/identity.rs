@@ -378,6 +378,18 @@ impl Identity {
         self.path.with_extension("syncs")
     }
 
+    /// The path of the spare file for that record: beside the sidecar.
+    #[must_use]
+    pub fn spare_path(&self) -> PathBuf {
+        self.path.with_extension("spare")
+    }
+
+    /// The path of the record of a process that ended in order: beside the sidecar.
+    #[must_use]
+    pub fn end_path(&self) -> PathBuf {
+        self.path.with_extension("end")
+    }
+
     /// The path of the mirror of its volume's map: beside the sidecar.
     #[must_use]
     pub fn mirror_path(&self) -> PathBuf {

@@ -466,7 +466,8 @@ impl Medium {
         if durable { self.sync() } else { Ok(()) }
     }
 
-    fn sync(&self) -> Result<(), Failure> {
+    /// Makes all that was written permanent.
+    pub fn sync(&self) -> Result<(), Failure> {
         let _syncing = lock(&self.syncing);
         if self.has_failed_sync() {
             return Err(Failure::Io);
@@ -602,16 +603,10 @@ impl Medium {
     /// The answer to a failed fdatasync; the failure is permanent.
     pub fn sync_broke(&self, errno: Errno) -> Failure {
         if !self.sync_failed.swap(true, Ordering::AcqRel) {
-            log::error!(
-                "{}: a write to the flash failed: {}. Acknowledged but unflushed writes may be lost. \
-                 Flushes and durable writes fail until the node is restarted, because the kernel would report success for the next ones. \
-                 Check the device, then restart the node: it drops what the flash does not have, and counts as restarted",
-                self.path.display(),
-                io::Error::from(errno),
-            );
             if let Some(record) = self.record.get() {
                 record.note_failure();
             }
+            log::error!("{} ({})", self.sync_trouble().unwrap_or_default(), io::Error::from(errno));
         }
         Failure::Io
     }

@@ -40,6 +40,7 @@ mod modelled;
 mod open;
 mod permanent;
 mod private;
+mod process_end;
 mod public_key;
 mod sealed;
 mod stamp;
@@ -70,6 +71,8 @@ pub use modelled::{LATE_NS, ModelStatus};
 pub(crate) use open::{sync_parent, take_lock};
 pub(crate) use permanent::Permanent;
 pub(crate) use private::{create_anew, create_private};
+pub use process_end::ProcessEnd;
+pub(crate) use process_end::read_process_end;
 pub use public_key::{BadPublicKey, PublicKey};
 pub(crate) use sealed::{put_file, read_bounded, replace_private};
 pub use stamp::SumsStamp;
@@ -252,10 +255,15 @@ impl Store {
         self.medium.sync_trouble()
     }
 
-    /// The start of the device that gateways are shown; `None`: the system does not tell it.
+    /// The boot id that gateways are shown, by a process that began with this start of the device.
     #[must_use]
-    pub fn boot_id(&self) -> Option<[u8; 16]> {
-        self.medium.record().and_then(|record| record.known().shown_boot_id())
+    pub fn shown_boot_id(&self, start: [u8; 16]) -> [u8; 16] {
+        self.medium.record().map_or(start, |record| record.known().shown_boot_id(start))
+    }
+
+    /// Flushes everything that is complete. May block. Returns whether all of it is on the flash.
+    pub fn sync(&self) -> bool {
+        matches!(self.engine, Running::NoIo) || self.medium.sync().is_ok()
     }
 
     /// Whether a flush that takes long has made progress since the last call.

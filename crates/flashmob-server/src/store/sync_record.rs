@@ -1,11 +1,18 @@
 //! The record of syncs that failed, which the next process of the node has to know: see [`FailedSyncs`].
 //!
-//! It is written when the first sync of a process fails, before that is answered: in a directory in memory, which vanishes with the kernel as
-//! the record should, and beside the extent, as not every system has such a directory. The same device may fail there. The time between the
-//! failure and the first of these writes is not covered: a process that is killed in it leaves no trace.
+//! It is written when the first sync of a process fails, before that is answered:
+//!
+//! - in a directory in memory, which vanishes with the kernel as the record should. Not every system has one that the node may write: Android
+//!   and a plain user's session do not.
+//! - beside the extent, in a new file. The device that has just failed may not take it.
+//! - in a spare file beside the extent, which is made when the node starts: to write over it needs neither room nor another block of the file
+//!   system. If the device does not take it either, the page cache has it for the next process.
+//!
+//! The time between the failure and the first of these writes is not covered: a process that is killed in it leaves no trace.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
@@ -20,6 +27,8 @@ use super::sealed::{read_bounded, replace_private, seal, unseal};
 const FORMAT_VERSION: u32 = 1;
 /// Maximum size of a record, in bytes: several times what one has.
 const RECORD_BYTES_MAX: u64 = 4096;
+/// Size of a spare file, in bytes: a sector, which a flash writes as a whole.
+const SPARE_BYTES: usize = 512;
 /// Added to the checksum of a damaged record, which stands for its number: no extent has so many failures.
 const DAMAGED: u64 = 1 << 32;
 
@@ -35,35 +44,61 @@ struct Written {
     dropped: u64,
 }
 
+/// The places of a record.
+#[derive(Debug, Clone, Default)]
+pub struct RecordPlaces {
+    /// Files in memory, of which the first that can be written gets the record.
+    pub in_memory: Vec<PathBuf>,
+    /// Files that all get it, each written anew.
+    pub beside: Vec<PathBuf>,
+    /// A file that is made at the start, and written over.
+    pub spare: Option<PathBuf>,
+}
+
+impl From<Vec<PathBuf>> for RecordPlaces {
+    fn from(beside: Vec<PathBuf>) -> RecordPlaces {
+        RecordPlaces { beside, ..RecordPlaces::default() }
+    }
+}
+
 /// The record of an extent.
 #[derive(Debug)]
 pub struct SyncRecord {
-    places: Vec<PathBuf>,
+    places: RecordPlaces,
     known: Mutex<FailedSyncs>,
     /// Why a failure could not be recorded anywhere.
     trouble: OnceLock<String>,
 }
 
-/// The directory in memory for records: a service's own, the user's, or the system's.
+/// The directories in memory for records, the best one first: a service's own, the user's, the system's, and one where every user may write.
 #[must_use]
-pub fn runtime_dir() -> PathBuf {
+pub fn runtime_dirs() -> Vec<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty());
     // A service may have several.
     let of_service = named("RUNTIME_DIRECTORY").and_then(|dirs| std::env::split_paths(&dirs).next());
-    of_service.or_else(|| named("XDG_RUNTIME_DIR").map(PathBuf::from)).unwrap_or_else(|| PathBuf::from("/run"))
+    let of_user = named("XDG_RUNTIME_DIR").map(PathBuf::from);
+    of_service.into_iter().chain(of_user).chain(["/run", "/dev/shm"].map(PathBuf::from)).collect()
 }
 
 impl SyncRecord {
-    /// Reads what earlier processes have recorded at these places, the first of which is written first.
+    /// Reads what earlier processes have recorded at these places, and makes the spare file if there is none.
     #[must_use]
-    pub fn load(boot_id: Option<[u8; 16]>, places: Vec<PathBuf>) -> SyncRecord {
+    pub fn load(boot_id: Option<[u8; 16]>, places: impl Into<RecordPlaces>) -> SyncRecord {
+        let places = places.into();
         let mut recorded = Vec::new();
-        for place in &places {
+        let in_memory = places.in_memory.iter().filter(|place| is_own(place));
+        for place in in_memory.chain(&places.beside) {
             match load(place, boot_id) {
                 Some(record) if record.counts_for(boot_id) => recorded.push(record),
                 // If it stays, it is seen to be of another start again.
                 Some(_) => drop(fs::remove_file(place)),
                 None => {}
+            }
+        }
+        if let Some(spare) = &places.spare {
+            match load(spare, boot_id) {
+                Some(record) => recorded.extend(record.counts_for(boot_id).then_some(record)),
+                None => make_spare(spare, boot_id),
             }
         }
         let known = Mutex::new(FailedSyncs::at_start(boot_id, &recorded));
@@ -76,15 +111,11 @@ impl SyncRecord {
         *lock(&self.known)
     }
 
-    /// Records that a sync has failed, durably if it can be.
+    /// Records that a sync has failed, durably if it can be. [`SyncRecord::trouble`] tells if it cannot be recorded at all.
     pub fn note_failure(&self) {
         let mut known = lock(&self.known);
         known.note_failure();
         if let Err(why) = self.store(&known) {
-            log::error!(
-                "the failed flush cannot be recorded: {why}. Restart the whole device and not only the node: \
-                 otherwise the next flush succeeds without the bytes that were lost"
-            );
             let _ = self.trouble.set(why);
         }
     }
@@ -109,13 +140,48 @@ impl SyncRecord {
     /// Writes it to all places. An error if none takes it.
     fn store(&self, known: &FailedSyncs) -> Result<(), String> {
         let text = encode(known).map_err(|e| e.to_string())?;
-        let results: Vec<String> = self
-            .places
-            .iter()
-            .filter_map(|place| replace_private(place, &text).err().map(|e| format!("{}: {e}", place.display())))
-            .collect();
-        if results.len() < self.places.len() { Ok(()) } else { Err(results.join("; ")) }
+        let RecordPlaces { in_memory, beside, spare } = &self.places;
+        let mut failures = Vec::new();
+        let mut is_kept = |place: &Path, result: io::Result<()>| {
+            let failure = result.err().map(|e| format!("{}: {e}", place.display()));
+            let is_kept = failure.is_none();
+            failures.extend(failure);
+            is_kept
+        };
+        let mut kept = in_memory.iter().any(|place| is_kept(place, replace_private(place, &text)));
+        for place in beside {
+            kept |= is_kept(place, replace_private(place, &text));
+        }
+        if let Some(spare) = spare {
+            kept |= is_kept(spare, write_over(spare, known));
+        }
+        if kept { Ok(()) } else { Err(failures.join("; ")) }
     }
+}
+
+/// Whether this user made a file, in a directory where others may write as well.
+fn is_own(place: &Path) -> bool {
+    fs::symlink_metadata(place).is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw())
+}
+
+/// Makes the spare file of an extent, without a failure in it.
+fn make_spare(path: &Path, boot_id: Option<[u8; 16]>) {
+    let none = FailedSyncs { boot_id, ..FailedSyncs::default() };
+    let made = encode_spare(&none).map_err(io::Error::other).and_then(|text| replace_private(path, &text));
+    if let Err(e) = made {
+        log::warn!("{}: {e}: a flush that fails may not be recorded", path.display());
+    }
+}
+
+/// Writes over a spare file. It is kept, in the page cache at least, even if the device does not take it.
+fn write_over(path: &Path, known: &FailedSyncs) -> io::Result<()> {
+    let text = encode_spare(known).map_err(io::Error::other)?;
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    if let Err(e) = file.sync_data() {
+        log::warn!("{}: {e}: the record of the failed flush is in memory only", path.display());
+    }
+    Ok(())
 }
 
 fn load(place: &Path, boot_id: Option<[u8; 16]>) -> Option<FailedSyncs> {
@@ -166,6 +232,15 @@ pub fn encode(known: &FailedSyncs) -> Result<String, toml::ser::Error> {
     let [failed, dropped] = [failed, dropped].map(|number| number.min(i64::MAX as u64));
     let body = toml::to_string(&Written { version: FORMAT_VERSION, boot_id: boot_id.map(ExtentId), failed, dropped })?;
     Ok(seal(format!("{HEADING}{body}")))
+}
+
+/// The bytes of a spare file: of one size, whatever is in it.
+fn encode_spare(known: &FailedSyncs) -> Result<String, String> {
+    let text = encode(known).map_err(|e| e.to_string())?;
+    let body = unseal(text.as_bytes())?;
+    // The comment's own two bytes, and the line of the checksum.
+    let room = SPARE_BYTES.checked_sub(text.len() + 2).ok_or("a record is larger than its spare file")?;
+    Ok(seal(format!("{body}#{}\n", " ".repeat(room))))
 }
 
 #[cfg(test)]

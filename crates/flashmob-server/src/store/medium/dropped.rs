@@ -43,8 +43,9 @@ impl Medium {
         let trouble = self.record().and_then(SyncRecord::trouble);
         self.has_failed_sync().then(|| match trouble {
             None => format!(
-                "{path}: a write to the flash failed: flushes fail until the node is restarted. Check the device first; what was not \
-                 flushed may be lost, and gateways will learn of it"
+                "{path}: a write to the flash failed: flushes fail until the node is restarted. Check the device first. \
+                 Writes that were acknowledged and not flushed may be lost; the node drops what the flash lacks when it starts, and gateways \
+                 take that for a restart of the device"
             ),
             Some(why) => format!(
                 "{path}: a write to the flash failed, and that cannot be recorded ({why}): restart the whole device and not only the node, \

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 const BOOT: Option<[u8; 16]> = Some([7; 16]);
+const START: [u8; 16] = [9; 16];
 
 /// Places in two directories, and the directories.
 fn places() -> (Vec<PathBuf>, [tempfile::TempDir; 2]) {
@@ -20,11 +21,11 @@ fn the_next_process_of_one_start_knows_and_that_of_another_does_not() {
     first.note_failure();
     let second = SyncRecord::load(BOOT, places.clone());
     assert!(second.known().must_drop());
-    assert_ne!(second.known().shown_boot_id(), BOOT);
+    assert_ne!(second.known().shown_boot_id(START), START);
     second.note_dropped();
     let third = SyncRecord::load(BOOT, places.clone());
     assert!(!third.known().must_drop());
-    assert_eq!(third.known().shown_boot_id(), second.known().shown_boot_id());
+    assert_eq!(third.known().shown_boot_id(START), second.known().shown_boot_id(START));
     let restarted = SyncRecord::load(Some([8; 16]), places.clone());
     assert_eq!(restarted.known().failed, 0);
     assert!(places.iter().all(|place| !place.exists()), "it is over");
@@ -40,6 +41,65 @@ fn one_place_is_enough_and_none_is_told() {
         record.note_failure();
         assert_eq!(record.trouble().is_some(), kept.is_empty(), "without {missing}: {:?}", record.trouble());
         assert_eq!(SyncRecord::load(BOOT, places).known().must_drop(), !kept.is_empty());
+    }
+}
+
+#[test]
+fn a_spare_file_takes_what_no_new_file_can_be_written_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing/x.syncs");
+    let places = RecordPlaces {
+        in_memory: vec![missing.clone()],
+        beside: vec![missing],
+        spare: Some(dir.path().join("x.spare")),
+    };
+    let spare = places.spare.clone().unwrap();
+    let first = SyncRecord::load(BOOT, places.clone());
+    let inode = || std::fs::metadata(&spare).map(|metadata| (metadata.ino(), metadata.len())).unwrap();
+    let made = inode();
+    assert_eq!((first.known().failed, made.1), (0, SPARE_BYTES as u64));
+    first.note_failure();
+    assert_eq!(first.trouble(), None);
+    let second = SyncRecord::load(BOOT, places.clone());
+    assert!(second.known().must_drop());
+    second.note_dropped();
+    let third = SyncRecord::load(BOOT, places.clone());
+    assert_eq!((third.known().failed, third.known().must_drop()), (1, false));
+    assert_eq!(SyncRecord::load(Some([8; 16]), places.clone()).known().failed, 0, "of another boot");
+    let last = SyncRecord::load(Some([8; 16]), places.clone());
+    last.note_failure();
+    assert_eq!(SyncRecord::load(Some([8; 16]), places).known().failed, 1);
+    assert_eq!(inode(), made, "it is written over, without another block");
+}
+
+#[test]
+fn the_first_directory_in_memory_that_takes_it_has_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_memory = ["missing/x", "x", "y"].map(|name| dir.path().join(name)).to_vec();
+    let places = RecordPlaces { in_memory: in_memory.clone(), ..RecordPlaces::default() };
+    SyncRecord::load(BOOT, places.clone()).note_failure();
+    assert_eq!(in_memory.iter().map(|place| place.exists()).collect::<Vec<_>>(), [false, true, false]);
+    assert!(SyncRecord::load(BOOT, places).known().must_drop());
+}
+
+#[test]
+fn a_link_in_a_directory_of_all_users_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let [place, other] = ["x", "other"].map(|name| dir.path().join(name));
+    let places = RecordPlaces { in_memory: vec![place.clone()], ..RecordPlaces::default() };
+    std::fs::write(&other, "not ours").unwrap();
+    std::os::unix::fs::symlink(&other, &place).unwrap();
+    SyncRecord::load(BOOT, places.clone()).note_failure();
+    assert_eq!(std::fs::read(&other).unwrap(), b"not ours");
+    assert!(SyncRecord::load(BOOT, places).known().must_drop());
+}
+
+proptest! {
+    #[test]
+    fn spare_files_have_one_size(boot_id: Option<[u8; 16]>, failed in 0..=i64::MAX as u64, dropped in 0u64..3) {
+        let known = FailedSyncs { boot_id, failed, dropped: failed.min(dropped) };
+        let text = encode_spare(&known).unwrap();
+        prop_assert_eq!((text.len(), parse(text.as_bytes())), (SPARE_BYTES, Ok(known)));
     }
 }
 
@@ -63,17 +123,17 @@ fn a_damaged_record_counts_as_a_failure_that_nobody_has_seen() {
     let (places, _dirs) = places();
     let first = SyncRecord::load(BOOT, places.clone());
     first.note_failure();
-    let mut shown = vec![first.known().shown_boot_id()];
+    let mut shown = vec![first.known().shown_boot_id(START)];
     for cut in [0, 10, 60] {
         let text = std::fs::read(&places[0]).unwrap();
         places.iter().for_each(|place| std::fs::write(place, &text[..cut]).unwrap());
         let record = SyncRecord::load(BOOT, places.clone());
         assert!(record.known().must_drop());
-        assert!(!shown.contains(&record.known().shown_boot_id()));
-        shown.push(record.known().shown_boot_id());
+        assert!(!shown.contains(&record.known().shown_boot_id(START)));
+        shown.push(record.known().shown_boot_id(START));
         record.note_dropped();
         let again = SyncRecord::load(BOOT, places.clone()).known();
-        assert_eq!((again.must_drop(), Some(&again.shown_boot_id())), (false, shown.last()));
+        assert_eq!((again.must_drop(), Some(&again.shown_boot_id(START))), (false, shown.last()));
     }
 }
 
