@@ -77,7 +77,8 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
         assert!(totals.faults[fault.kind()] >= 5, "{}: {totals:?}", Fault::KINDS[fault.kind()]);
     }
     let of_flushes = [Fault::FailedSyncs(0, time), Fault::SlowFlush(0, time), Fault::StuckFlush(0, time)];
-    for fault in of_flushes.iter().chain(&of_maps) {
+    let of_caches = [Fault::Remount(0, time), Fault::End(0, time)];
+    for fault in of_flushes.iter().chain(&of_maps).chain(&of_caches) {
         assert!(totals.faults[fault.kind()] >= 3, "{}: {totals:?}", Fault::KINDS[fault.kind()]);
     }
     assert!(totals.mended > 10, "{totals:?}");
