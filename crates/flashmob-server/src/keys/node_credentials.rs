@@ -44,14 +44,20 @@ impl NodeCredentials {
         };
         // Each time: the key may have been restored. Copies of earlier ones serve as well.
         let (_, pem) = authority.certificate().map_err(|e| self.failed("write to", io::Error::other(e)))?;
-        self.put("ca-cert.pem", &pem)?;
+        match self.put("ca-cert.pem", &pem) {
+            Err(error) if self.0.join("ca-cert.pem").is_file() => {
+                // A full disk. Unless the key was restored, what is there serves as well, and nobody else has to wait for that.
+                log::warn!("{error}; the certificate that is there is kept");
+            }
+            put => put?,
+        }
         let (path, owner) = (self.0.join("token"), format!("{} {}\n", keys.cluster, keys.public));
         if fs::read_to_string(self.0.join("owner")).ok().as_ref() != Some(&owner) {
             fs::remove_file(&path)
                 .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
                 .map_err(|e| self.failed("remove the token in", e))?;
+            self.put("owner", &owner)?;
         }
-        self.put("owner", &owner)?;
         let token = match load_private(&path) {
             Err(KeyError::Missing(_)) => {
                 save_new_private(&path, &draw_token().map_err(|e| self.failed("write to", e))?)?;
@@ -75,6 +81,21 @@ impl NodeCredentials {
 mod tests {
     use super::super::key::SecretKey;
     use super::*;
+
+    #[test]
+    fn a_node_starts_where_nothing_can_be_written_if_it_has_started_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = NodeCredentials::at(dir.path().join("e.bin.admin"));
+        let keys = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey([1; 32]), dir.path()).unwrap();
+        let token = credentials.open(&keys).unwrap().1;
+        // Files are written at these names first.
+        for name in ["ca-cert.pem.new", "owner.new", "token.new"] {
+            fs::create_dir(credentials.path().join(name)).unwrap();
+        }
+        assert_eq!(credentials.open(&keys).unwrap().1, token);
+        fs::remove_file(credentials.path().join("ca-cert.pem")).unwrap();
+        assert!(matches!(credentials.open(&keys), Err(KeyError::Io { .. })));
+    }
 
     #[test]
     fn the_token_stays_until_the_node_has_another_key_or_cluster() {

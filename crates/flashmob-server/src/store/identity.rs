@@ -7,6 +7,10 @@
 //! An extent is free until a gateway adopts it for a place in a volume; from then on it refuses every other place, because
 //! reads would return another volume's bytes. Every change is on the flash before a function returns, and an unreadable
 //! sidecar is never overwritten. The store's lock on the data file protects the sidecar too, so open the store first.
+//!
+//! A gateway that takes charge, a node that starts and a grant that is revoked need a change of the sidecar, also on a full disk. So that of an extent
+//! which belongs to a volume with copies, or to a cluster with keys, is filled up to what it can ever need, and has a spare of its size beside it: see
+//! [`super::spare`].
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,7 +27,8 @@ use serde::{Deserialize, Serialize};
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
 use super::public_key::PublicKey;
-use super::sealed::{read_bounded, replace_private, seal, unseal};
+use super::sealed::{read_bounded, replace_private, seal, seal_with_room, unseal};
+use super::spare::{exchange, keep_small};
 use super::stamp::SumsStamp;
 
 /// Default directory of the sidecars of block devices.
@@ -102,6 +107,28 @@ impl Record {
             (None, _, Some(_)) => FORMAT_VERSION_SUMMED,
             (None, Some(_), None) => FORMAT_VERSION_CHARGED,
             (None, None, None) => FORMAT_VERSION_PLAIN,
+        }
+    }
+
+    /// Whether a change of it must not need new room.
+    fn needs_room(&self) -> bool {
+        self.charge.is_some() || self.cluster.is_some()
+    }
+
+    /// The largest that changes make it, as long as it has its place.
+    fn largest(&self) -> Record {
+        let id = ExtentId([0xff; 16]);
+        let number = CHARGE_NUMBER_MAX;
+        let key = self.cluster.map_or(PublicKey([0xff; 32]), |cluster| cluster.key);
+        Record {
+            version: FORMAT_VERSION,
+            size_bytes: i64::MAX as u64,
+            adopted: self.adopted.clone(),
+            charge: Some(Charge { map_id: id.0, epoch: number, nonce: u64::MAX, version: number }),
+            accepted: vec![(number, number); ACCEPTED_MAX],
+            sums: Some(SumsStamp { nonce: id, before: Some(id) }),
+            cluster: Some(ClusterPin { key, generation: number }),
+            ..*self
         }
     }
 }
@@ -244,12 +271,29 @@ impl Identity {
                 found_bytes: size_bytes,
             });
         }
+        identity.keep_room(text.len());
         if identity.record.charge.is_some() {
             // An earlier process may have ended, or failed, between writing the charge and having it on the flash.
             let on_flash = File::open(path).and_then(|file| file.sync_all()).and_then(|()| sync_parent(path));
             on_flash.map_err(|e| failed("sync", path, e))?;
         }
         Ok(identity)
+    }
+
+    /// Makes room for later changes, where an earlier program, or a full disk, has left none. The sidecar has `found_bytes`.
+    fn keep_room(&self, found_bytes: usize) {
+        if !self.record.needs_room() {
+            return;
+        }
+        let kept = encode(&self.path, &self.record).and_then(|text| {
+            let is_full = text.len() == found_bytes;
+            let kept =
+                if is_full { keep_small(&self.path, text.as_bytes()) } else { exchange(&self.path, text.as_bytes()) };
+            kept.map_err(|e| failed("write", &self.path, e))
+        });
+        if let Err(error) = kept {
+            log::warn!("{error}. Until there is space, no gateway that is started anew can use this extent");
+        }
     }
 
     /// The identity in the bytes of a sidecar, which lies at `path`.
@@ -580,12 +624,22 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
 }
 
 fn encode(path: &Path, record: &Record) -> Result<String, IdentityError> {
-    let body = toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)))?;
-    Ok(seal(format!("{HEADING}{body}")))
+    let body = |record: &Record| toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)));
+    let text = format!("{HEADING}{}", body(record)?);
+    if !record.needs_room() {
+        return Ok(seal(text));
+    }
+    let room_bytes = seal_with_room(format!("{HEADING}{}", body(&record.largest())?), 0).len();
+    Ok(seal_with_room(text, room_bytes))
 }
 
 /// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
 fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
     let text = encode(path, record)?;
-    replace_private(path, &text).map_err(|e| failed("write", path, e))
+    let written = match record.needs_room() {
+        true => exchange(path, text.as_bytes()),
+        // Which leaves no spare of an earlier one.
+        false => replace_private(path, &text),
+    };
+    written.map_err(|e| failed("write", path, e))
 }

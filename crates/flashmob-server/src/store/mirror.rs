@@ -1,7 +1,7 @@
 //! The mirror of its volume's map that an extent keeps beside it (`<file>.map`): the bytes of the map's file, as the gateway sends them.
 //!
 //! Writing and reading it blocks, so a thread does that, which is started by the first operation. After an error the mirror is removed: the
-//! kernel may have dropped bytes that it still shows. The gateway sends a new one later.
+//! kernel may have dropped bytes that it still shows. The gateway sends a new one later. Both have reserved room: see [`super::spare`].
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -13,13 +13,19 @@ use std::sync::mpsc::{Receiver, channel};
 
 use flashmob_core::copies::mirror_state;
 use flashmob_core::node::{LinkId, MirrorOp};
+use flashmob_core::units::KIB;
 use flashmob_core::wire::mirror::{MIRROR_BYTES_MAX, MIRROR_FRAME_BYTES_MAX, MirrorState, PutMirror};
 
 use super::open::sync_parent;
 use super::permanent::Permanent;
 use super::private::create_anew;
 use super::sealed::read_bounded;
+use super::spare::{self, spare_path};
 use crate::worker::Worker;
+
+/// How many times its snapshot a mirror may have before the gateway sends a new one, and how much it has in any case: that of signed ones.
+const ROOM_FACTOR: u64 = 4;
+const ROOM_BYTES_MIN: u64 = 256 * KIB;
 
 /// What the thread has done.
 #[derive(Debug)]
@@ -142,17 +148,18 @@ pub fn read_mirror(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Removes a mirror, if there is one.
 pub(crate) fn forget_mirror(path: &Path) -> io::Result<()> {
-    [path.to_path_buf(), new_path(path)].iter().try_for_each(|path| match fs::remove_file(path) {
+    [path.to_path_buf(), spare_path(path)].iter().try_for_each(|path| match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     })
 }
 
-/// Where a new mirror is until it is whole.
-fn new_path(path: &Path) -> PathBuf {
-    let mut new_path = path.to_path_buf();
-    new_path.as_mut_os_string().push(".new");
-    new_path
+/// Reserves the room that a mirror needs until the gateway sends a new one, and that for the new one.
+fn keep_room(path: &Path, file: &File, whole_bytes: u64) {
+    let room_bytes = whole_bytes.saturating_mul(ROOM_FACTOR).max(ROOM_BYTES_MIN);
+    if let Err(error) = spare::reserve(file, room_bytes).and_then(|_| spare::keep(path, room_bytes)) {
+        log::warn!("{}: no room is reserved for the mirror of the volume's map: {error}", path.display());
+    }
 }
 
 /// What a mirror has.
@@ -168,6 +175,7 @@ fn look(path: &Path) -> io::Result<Option<([u8; 16], MirrorState)>> {
     }
     // An earlier process may have been killed before it was, and decisions count on it.
     Permanent::of(path).sync(&file)?;
+    keep_room(path, &file, state.len_bytes / ROOM_FACTOR);
     Ok(Some((map_id, state)))
 }
 
@@ -184,7 +192,7 @@ struct MirrorFile {
 
 impl MirrorFile {
     fn new(path: PathBuf) -> MirrorFile {
-        let (new_path, permanent) = (new_path(&path), Permanent::of(&path));
+        let (new_path, permanent) = (spare_path(&path), Permanent::of(&path));
         MirrorFile { path, new_path, file: None, new: None, permanent }
     }
 
@@ -212,7 +220,8 @@ impl MirrorFile {
 
     fn put_new(&mut self, put: &PutMirror, bytes: &[u8]) -> io::Result<()> {
         if put.offset_bytes == 0 {
-            self.new = Some((create_anew(&self.new_path)?, 0));
+            let spare = spare::take(&self.path).map_or_else(|| create_anew(&self.new_path), Ok);
+            self.new = Some((spare?, 0));
         }
         let (file, len_bytes) = self.new.as_mut().ok_or_else(|| out_of_place("its beginning is missing"))?;
         if *len_bytes != put.offset_bytes {
@@ -221,12 +230,13 @@ impl MirrorFile {
         file.write_all(bytes)?;
         *len_bytes += bytes.len() as u64;
         if put.is_last
-            && let Some((file, _)) = self.new.take()
+            && let Some((file, len_bytes)) = self.new.take()
         {
             file.sync_all()?;
+            self.file = None;
             fs::rename(&self.new_path, &self.path)?;
             sync_parent(&self.path)?;
-            self.file = None;
+            keep_room(&self.path, &file, len_bytes);
         }
         Ok(())
     }
@@ -258,11 +268,15 @@ impl MirrorFile {
         Ok((mirror_bytes, bytes))
     }
 
-    /// Removes the mirror: nobody knows what the flash has of it.
+    /// Removes the mirror: nobody knows what the flash has of it. The room for the next one stays.
     fn give_up(&mut self) {
         (self.file, self.new) = (None, None);
+        let removed = match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
         // So that a power cut does not bring an old one back.
-        if let Err(error) = forget_mirror(&self.path).and_then(|()| sync_parent(&self.path)) {
+        if let Err(error) = removed.and_then(|()| sync_parent(&self.path)) {
             log::warn!("{}: the mirror of the volume's map cannot be removed: {error}", self.path.display());
         }
     }
@@ -344,6 +358,32 @@ mod tests {
     }
 
     #[test]
+    fn a_mirror_has_room_for_what_follows_and_for_the_next_one() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.map");
+        let (snapshot, mut file) = (encode_snapshot(&image()), MirrorFile::new(path.clone()));
+        let room_bytes = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
+        assert!(put(&mut file, 0, (true, true), &snapshot));
+        for _ in 0..3 {
+            let spare = fs::metadata(spare_path(&path)).unwrap();
+            assert!(spare.len() == 0 && room_bytes(&spare_path(&path)) >= ROOM_BYTES_MIN);
+            assert!(room_bytes(&path) >= ROOM_BYTES_MIN);
+            // One that was begun and not ended.
+            assert!(put(&mut file, 0, (true, false), &snapshot[..50]));
+            assert!(put(&mut file, 0, (true, true), &snapshot));
+            assert_eq!(fs::metadata(&path).unwrap().ino(), spare.ino(), "it is in the room that was kept");
+            assert_eq!(fs::read(&path).unwrap(), snapshot);
+        }
+        forget_mirror(&path).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        // That of an earlier program gets it when it is opened.
+        fs::write(&path, &snapshot).unwrap();
+        assert!(look(&path).unwrap().is_some());
+        assert!(room_bytes(&path) >= ROOM_BYTES_MIN && room_bytes(&spare_path(&path)) >= ROOM_BYTES_MIN);
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_and_leaves_no_mirror() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.map");
@@ -352,7 +392,8 @@ mod tests {
             let mut file = MirrorFile::new(path.clone());
             assert!(put(&mut file, 0, (true, true), &snapshot));
             assert!(!put(&mut file, offset, kind, b"x"), "{offset}");
-            assert_eq!((look(&path).unwrap(), fs::read_dir(dir.path()).unwrap().count()), (None, 0));
+            assert_eq!((look(&path).unwrap(), fs::read_dir(dir.path()).unwrap().count()), (None, 1), "but its room");
+            assert!(spare_path(&path).is_file());
             assert!(!put(&mut file, 0, (false, false), b"x"), "there is none to append to");
         }
     }

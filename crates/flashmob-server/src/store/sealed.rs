@@ -8,6 +8,7 @@ use flashmob_core::checksum::checksum;
 
 use super::open::sync_parent;
 use super::private::create_anew;
+use super::spare::{SMALL_BYTES, spare_path};
 
 const CHECKSUM_PREFIX: &str = "# crc32 ";
 
@@ -15,6 +16,16 @@ const CHECKSUM_PREFIX: &str = "# crc32 ";
 pub(super) fn seal(mut text: String) -> String {
     text.push_str(&format!("{CHECKSUM_PREFIX}{:08x}\n", checksum(text.as_bytes())));
     text
+}
+
+/// The text with its checksum, filled up to at least `room_bytes` and to a multiple of [`SMALL_BYTES`].
+pub(super) fn seal_with_room(mut text: String, room_bytes: usize) -> String {
+    const LINE: &str = "# Room for later changes: ";
+    let sealed_bytes = LINE.len() + 1 + CHECKSUM_PREFIX.len() + 9;
+    let len_bytes = (text.len() + sealed_bytes).max(room_bytes).next_multiple_of(SMALL_BYTES);
+    let blanks = " ".repeat(len_bytes - text.len() - sealed_bytes);
+    text.push_str(&format!("{LINE}{blanks}\n"));
+    seal(text)
 }
 
 /// The text without its checksum, which was right; or why it is damaged.
@@ -46,8 +57,7 @@ pub(crate) fn replace_private(path: &Path, text: &str) -> io::Result<()> {
 
 /// The same, but for some time after it returns a power cut may bring the old file back.
 pub(crate) fn put_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut new_path = path.to_path_buf();
-    new_path.as_mut_os_string().push(".new");
+    let new_path = spare_path(path);
     let write = || -> io::Result<()> {
         let mut file = create_anew(&new_path)?;
         file.write_all(bytes)?;

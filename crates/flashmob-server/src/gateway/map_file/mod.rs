@@ -12,22 +12,23 @@
 //! - **A map that is opened is written anew too,** if it has changes behind its snapshot. A process that ended cannot
 //!   say whether its last sync failed.
 //! - **A new file is written beside the map and renamed over it,** under the fixed name `<map>.new`, so that crashes
-//!   leave one file at most.
+//!   leave one file at most. It is there beforehand, empty and locked as the map is, with the room for the next snapshot: a full disk
+//!   hinders no gateway that starts, takes over or compacts.
 
 mod error;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
 use flashmob_core::units::{Bytes, GIB};
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::OFlags;
 
 use super::map_store::{MapFailure, MapStore, compaction_bytes, is_large};
-use crate::store::{Permanent, create_private, sync_parent, take_lock};
+use crate::store::{Permanent, create_private, emptied, is_spare, reserve, spare_path, sync_parent, take_lock};
 pub use error::MapFileError;
 
 /// Most bytes of a map: one of most chunks and copies, whose marks are as scattered as can be, at the latest moment of
@@ -42,6 +43,8 @@ pub struct MapFile {
     /// Without symbolic links, so that renaming replaces the file and no link.
     path: PathBuf,
     file: File,
+    /// The file that is to be the next one, if there is room for it.
+    spare: Option<File>,
     /// Its device and inode.
     identity: (u64, u64),
     /// Where the next batch belongs.
@@ -74,7 +77,8 @@ impl MapFile {
         let identity = identity_of(&real, &file)?;
         let permanent = Permanent::at(&real);
         let end_bytes = valid_bytes;
-        let mut map = MapFile { path: real, file, identity, end_bytes, snapshot_bytes, is_spent: false, permanent };
+        let mut map =
+            MapFile { path: real, file, spare: None, identity, end_bytes, snapshot_bytes, is_spent: false, permanent };
         if torn_bytes > 0 {
             let path = map.path.display();
             log::warn!(
@@ -83,7 +87,10 @@ impl MapFile {
             );
         }
         if valid_bytes > snapshot_bytes || torn_bytes > 0 {
-            map.rewrite(&encode_snapshot(&image))?;
+            match map.rewrite(&encode_snapshot(&image)) {
+                Err(MapFileError::NoSpace { .. }) if !map.is_spent => map.refresh(torn_bytes > 0)?,
+                rewritten => rewritten?,
+            }
         } else {
             map.reserve();
         }
@@ -94,7 +101,7 @@ impl MapFile {
     pub fn create(path: &Path, image: &MapImage) -> Result<MapFile, MapFileError> {
         let path = std::path::absolute(path).map_err(|e| MapFileError::new("find", path, e))?;
         let snapshot = encode_snapshot(image);
-        let file = write_new(&path, &snapshot, |path| {
+        let file = write_new(&path, None, &snapshot, |path| {
             // Whoever else makes it needs the lock that is held now.
             match fs::symlink_metadata(path) {
                 Ok(_) => Err(MapFileError::Exists { path: path.into() }),
@@ -106,7 +113,8 @@ impl MapFile {
         let identity = identity_of(&path, &file)?;
         let permanent = Permanent::at(&path);
         let end_bytes = snapshot_bytes;
-        let map = MapFile { path, file, identity, end_bytes, snapshot_bytes, is_spent: false, permanent };
+        let mut map =
+            MapFile { path, file, spare: None, identity, end_bytes, snapshot_bytes, is_spent: false, permanent };
         map.reserve();
         log::info!("{}: created, {}", map.path.display(), Bytes(snapshot_bytes));
         Ok(map)
@@ -140,13 +148,34 @@ impl MapFile {
     /// returns `Ok`. After an error the map on the disk is the old one, or the new one, and either is whole.
     pub fn rewrite(&mut self, snapshot: &[u8]) -> Result<(), MapFileError> {
         self.must_be_there()?;
-        self.file = write_new(&self.path, snapshot, |_| Ok(()))?;
+        self.file = write_new(&self.path, self.spare.take(), snapshot, |_| Ok(()))?;
         self.identity = identity_of(&self.path, &self.file)?;
         (self.snapshot_bytes, self.end_bytes) = (snapshot.len() as u64, snapshot.len() as u64);
         // A power cut may bring the old file back until its directory is durable.
         self.is_spent = true;
         sync_parent(&self.path).map_err(|e| MapFileError::new("sync the directory of", &self.path, e))?;
         self.is_spent = false;
+        self.reserve();
+        Ok(())
+    }
+
+    /// Has the changes behind the snapshot on the flash, where they are, as there is no room for a new file: the sync of an earlier process may have
+    /// failed, and then the kernel shows what the flash lacks. A torn tail goes.
+    fn refresh(&mut self, is_torn: bool) -> Result<(), MapFileError> {
+        let mut tail = vec![0; usize::try_from(self.end_bytes - self.snapshot_bytes).unwrap_or(usize::MAX)];
+        let refreshed = self.file.read_exact_at(&mut tail, self.snapshot_bytes).and_then(|()| {
+            if is_torn {
+                self.file.set_len(self.end_bytes)?;
+            }
+            self.file.write_all_at(&tail, self.snapshot_bytes)?;
+            self.file.sync_all()?;
+            Ok(self.permanent.finish(&self.file)?)
+        });
+        refreshed.map_err(|e| MapFileError::new("write", &self.path, e))?;
+        log::warn!(
+            "{}: no room for a new file, so this one is used further; free some on its file system",
+            self.path.display()
+        );
         self.reserve();
         Ok(())
     }
@@ -169,13 +198,20 @@ impl MapFile {
         is_large(self.end_bytes, self.snapshot_bytes)
     }
 
-    /// Reserves the space that it needs until then: a change that declares a copy behind should not fail because the
-    /// disk is full.
-    fn reserve(&self) {
-        let reserved =
-            rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, compaction_bytes(self.snapshot_bytes));
+    /// Reserves the space that it needs until then, and as much for the new file: neither a change that declares a copy behind nor a start should fail
+    /// because the disk is full.
+    fn reserve(&mut self) {
+        let room_bytes = compaction_bytes(self.snapshot_bytes);
+        let reserved = reserve(&self.file, room_bytes).and_then(|_| {
+            let spare = create_locked(&spare_path(&self.path), &self.path).map_err(io::Error::other)?;
+            reserve(self.spare.insert(spare), room_bytes)
+        });
         if let Err(error) = reserved {
-            log::debug!("{}: no space is reserved: {error}", self.path.display());
+            log::warn!(
+                "{}: no room is reserved for a full disk, {} for changes and as many for a new file: {error}",
+                self.path.display(),
+                Bytes(room_bytes)
+            );
         }
     }
 }
@@ -223,8 +259,8 @@ fn open_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
     Err(replaced_again(map))
 }
 
-/// Makes the file that is to take the name of `map`, and takes its lock. What an earlier attempt has left goes, unless it is in use; a link goes, and
-/// what it leads to stays. Only a link has no lock: two gateways that find one at the same time may remove each other's new file, and fail.
+/// Makes the file that is to take the name of `map`, and takes its lock. What an earlier attempt has left is used again if nobody else had a right to it,
+/// or goes, unless it is in use; a link goes, and what it leads to stays. Only a link has no lock: two gateways that find one at the same time may remove each other's new file, and fail.
 fn create_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
     let failed = |action, e| MapFileError::new(action, map, e);
     for _ in 0..LOCK_TRIES {
@@ -254,6 +290,12 @@ fn create_locked(path: &Path, map: &Path) -> Result<File, MapFileError> {
             lock(file, map)?;
             if !is_named(file, path, map)? {
                 continue;
+            }
+            // The room of an earlier gateway.
+            if is_spare(file, path)
+                && let Some(file) = left.take()
+            {
+                return emptied(file).map_err(|e| failed("write", e));
             }
         }
         match fs::remove_file(path) {
@@ -310,15 +352,20 @@ fn read(path: &Path, file: &File) -> Result<Replayed, MapFileError> {
 /// durable, the name is not yet. The file is locked. On an error the file at `path` is as before.
 fn write_new(
     path: &Path,
+    spare: Option<File>,
     snapshot: &[u8],
     check: impl Fn(&Path) -> Result<(), MapFileError>,
 ) -> Result<File, MapFileError> {
-    let mut new_path = path.to_path_buf();
-    new_path.as_mut_os_string().push(".new");
-    let mut file = create_locked(&new_path, path)?;
+    let new_path = spare_path(path);
+    let spare = spare.filter(|file| is_spare(file, &new_path));
+    let had_room = spare.is_some();
+    let file = match spare {
+        Some(file) => emptied(file).map_err(|e| MapFileError::new("write", path, e))?,
+        None => create_locked(&new_path, path)?,
+    };
     let written = check(path).and_then(|()| {
-        let mut write = || {
-            file.write_all(snapshot)?;
+        let write = || {
+            file.write_all_at(snapshot, 0)?;
             file.sync_all()?;
             fs::rename(&new_path, path)
         };
@@ -327,7 +374,10 @@ fn write_new(
     match written {
         Ok(()) => Ok(file),
         Err(e) => {
-            let _ = fs::remove_file(&new_path);
+            // The room stays for the next one.
+            if !had_room || emptied(file).is_err() {
+                let _ = fs::remove_file(&new_path);
+            }
             Err(e)
         }
     }

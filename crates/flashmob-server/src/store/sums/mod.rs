@@ -131,7 +131,8 @@ impl Sums {
             adopted_blocks: AtomicU64::new(0),
             settled_blocks: AtomicU64::new(0),
             rewritten_blocks: AtomicU64::new(0),
-            is_dirty: AtomicBool::new(false),
+            // An earlier process may have stored some without a sync.
+            is_dirty: AtomicBool::new(true),
             syncing: Mutex::new(()),
         }
     }
@@ -247,6 +248,12 @@ impl Sums {
             return Ok(());
         }
         self.file.sync()
+    }
+
+    /// Whether a sync would have something to do.
+    #[cfg(test)]
+    pub(super) fn is_dirty(&self) -> bool {
+        self.is_dirty.load(Ordering::Acquire)
     }
 
     /// Counts a block that does not match. True if that is news.

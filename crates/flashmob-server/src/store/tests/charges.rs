@@ -1,11 +1,12 @@
 //! The charge in the sidecar: which gateway was last in charge of a volume with copies.
 
 use crate::store::identity::*;
-use crate::store::{ExtentId, SumsStamp};
+use crate::store::{ExtentId, PublicKey, SumsStamp};
 use flashmob_core::checksum::checksum;
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, FromLinear, Hello, RefuseReason};
 use proptest::prelude::*;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const SIZE_BYTES: u64 = 1 << 30;
@@ -177,6 +178,7 @@ fn an_extent_of_a_striped_volume_is_not_converted() {
 fn a_charge_that_cannot_be_written_was_not_taken() {
     let (_dir, path, mut identity) = member();
     let blocked = path.with_extension("flashmob.new");
+    fs::remove_file(&blocked).unwrap();
     fs::create_dir(&blocked).unwrap();
     let later = Charge { epoch: 6, ..FIRST };
     assert!(matches!(adopt(&mut identity, Some(later)), Err(AdoptError::Identity(IdentityError::Io { .. }))));
@@ -199,7 +201,66 @@ fn what_a_crash_left_half_written_is_ignored_and_replaced() {
     let later = Charge { epoch: 6, ..FIRST };
     assert_eq!(adopt(&mut load(&path), Some(later)).unwrap(), Adoption::Charged);
     assert_eq!(load(&path).charge(), Some(later));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert!(left.is_file() && fs::read_dir(dir.path()).unwrap().count() == 2, "the sidecar, and its spare");
+}
+
+/// The inodes of a sidecar and of its spare, in their order.
+fn inodes(path: &Path) -> [u64; 2] {
+    let mut inodes =
+        [path.to_path_buf(), path.with_extension("flashmob.new")].map(|path| fs::metadata(path).unwrap().ino());
+    inodes.sort_unstable();
+    inodes
+}
+
+#[test]
+fn no_change_of_a_member_needs_new_room() {
+    let (dir, path, mut identity) = member();
+    let size = |path: &Path| fs::metadata(path).unwrap().len();
+    let (files, len_bytes) = (inodes(&path), size(&path));
+    assert_eq!(len_bytes % 4096, 0);
+    let nonce = ExtentId([0xff; 16]);
+    for epoch in 6..40 {
+        let number = CHARGE_NUMBER_MAX - 40 + epoch;
+        let charge = Charge { epoch: number, nonce: u64::MAX, version: number, ..FIRST };
+        assert_eq!(adopt(&mut identity, Some(charge)).unwrap(), Adoption::Charged);
+        identity.stamp_sums(SumsStamp { nonce, before: Some(nonce) }).unwrap();
+        identity.pin_cluster(ClusterPin { key: PublicKey([0xff; 32]), generation: number }).unwrap();
+        assert_eq!((inodes(&path), size(&path)), (files, len_bytes), "{epoch}");
+        identity = load(&path);
+        assert_eq!((inodes(&path), size(&path)), (files, len_bytes), "a start as well");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_sidecar_of_an_earlier_program_gets_its_room_when_the_node_starts() {
+    let (_dir, path, identity) = member();
+    let text = identity.to_text().unwrap();
+    let (before, _) = text.split_once("# Room").unwrap();
+    fs::write(&path, checked(before)).unwrap();
+    let spare = path.with_extension("flashmob.new");
+    fs::remove_file(&spare).unwrap();
+    // No room: it is served all the same.
+    fs::create_dir(&spare).unwrap();
+    assert_eq!((load(&path), fs::read(&path).unwrap()), (identity.clone(), checked(before)));
+    fs::remove_dir(&spare).unwrap();
+    assert_eq!(load(&path), identity);
+    assert_eq!((fs::read_to_string(&path).unwrap(), fs::metadata(&spare).unwrap().len()), (text, 4096));
+    fs::remove_file(&spare).unwrap();
+    assert_eq!(load(&path), identity);
+    assert_eq!(fs::metadata(&spare).unwrap().len(), 4096, "one that was lost is made anew");
+}
+
+#[test]
+fn a_sidecar_with_room_is_refused_if_any_bit_of_it_flips_or_it_is_cut() {
+    let (_dir, path, identity) = member();
+    let whole = identity.to_text().unwrap().into_bytes();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        assert!(Identity::parse(&path, &bytes).is_err(), "{at}");
+        assert!(Identity::parse(&path, &whole[..at]).is_err(), "{at}");
+    }
 }
 
 /// The bytes of a sidecar with that text, and a checksum that is right.

@@ -316,6 +316,23 @@ fn a_node_that_is_killed_while_it_writes_leaves_no_block_that_does_not_match() {
     eprintln!("{settled} blocks were in the middle of a change");
 }
 
+#[test]
+fn checksums_that_an_earlier_process_has_not_synced_are_synced_by_the_first_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.sums");
+    let sums = Sums::create(&path, EXTENT, SIZE_BYTES, NONCE, |_| false).unwrap();
+    sums.sync().unwrap();
+    assert!(!sums.is_dirty());
+    sums.store(3, &[7]).unwrap();
+    assert!(sums.is_dirty());
+    // It ends without a sync, and the next one has no room to record its start.
+    drop(sums);
+    let (sums, _) = Sums::open(&path, EXTENT, SIZE_BYTES, &[NONCE]).unwrap();
+    assert!(sums.is_dirty());
+    sums.sync().unwrap();
+    assert!(!sums.is_dirty());
+}
+
 const CHILD_VARIANT: &str = "FLASHMOB_TEST_CHILD_VARIANT";
 
 #[test]
