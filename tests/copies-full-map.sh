@@ -23,8 +23,9 @@ start_copies 4 56MiB 'evict_after = "2s"' 'timeout = "10s"'
 stop gateway
 gateway_again
 whole_again
-# The room that it reserved for changes is taken away, and then all the rest.
+# The room that it reserved for changes, and for the next file, is taken away, and then all the rest.
 truncate -s "$(stat -c %s "$MAP")" "$MAP"
+truncate -s 0 "$MAP.new"
 for size in 1M 1K 1K 1K 1K 1K 1K; do
     sync -f "$STATE_DIRECTORY"
     head -c $size /dev/zero 2>/dev/null >>"$STATE_DIRECTORY/ballast" || true

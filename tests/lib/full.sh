@@ -1,11 +1,21 @@
 # Small file systems that are filled to the last block; sourced after lib.sh.
 # shellcheck shell=bash
-need mkfs.ext4
+# FULL_FS names another file system than ext4: then disks have what that needs.
+FULL_FS=${FULL_FS:-ext4}
+need "mkfs.$FULL_FS"
 
-# small_disk NAME SIZE: an ext4 file system of its own at $DIR/NAME, in blocks of 1 KiB.
+# small_disk NAME SIZE: a file system of its own at $DIR/NAME: ext4 in blocks of 1 KiB.
 small_disk() {
-    truncate -s "$2" "$DIR/$1.disk"
-    mkfs.ext4 -q -b 1024 -m 0 -N 64 "$DIR/$1.disk"
+    case $FULL_FS in
+        ext4)
+            truncate -s "$2" "$DIR/$1.disk"
+            mkfs.ext4 -q -b 1024 -m 0 -N 64 "$DIR/$1.disk"
+            ;;
+        *)
+            truncate -s 320M "$DIR/$1.disk"
+            "mkfs.$FULL_FS" -q "$DIR/$1.disk"
+            ;;
+    esac
     mkdir "$DIR/$1"
     mount -o loop "$DIR/$1.disk" "$DIR/$1"
     DISKS+=("$1")
@@ -17,7 +27,7 @@ is_full() { [ "$(stat -f -c %a "$DIR/$1")" -eq 0 ]; }
 # fill_disk NAME: no block is left. What the kernel still owes to the disk is written first.
 fill_disk() {
     local size
-    for size in 64M 64K 1K 1K 1K 1K; do
+    for size in 512M 64K 1K 1K 1K 1K; do
         sync -f "$DIR/$1"
         head -c $size /dev/zero 2>/dev/null >>"$DIR/$1/ballast" || true
     done
