@@ -105,6 +105,8 @@ listed! {
         EarlierLinksSurvive => "earlier-links-survive",
         /// A node forgets which gateway is in charge when it is started again, and does not look at its mirror.
         EpochForgotten => "epoch-forgotten",
+        /// A node takes a charge that it cannot record.
+        ChargeUnrecorded => "charge-unrecorded",
         /// Chunks that were open when the gateway was killed are taken for equal.
         InheritedOpenTrusted => "inherited-open-trusted",
         /// Copies are compared only where the first of them holds data.

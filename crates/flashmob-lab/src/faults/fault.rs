@@ -115,10 +115,12 @@ pub enum Fault {
     Remount(usize, Duration),
     /// The node's process ends in order, and is started again.
     End(usize, Duration),
+    /// What the node records of itself cannot be written: its identity, its mirror. Of volumes with copies.
+    RecordsFail(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 46;
+pub const FAULT_KINDS: usize = 47;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +195,7 @@ impl Fault {
         "shrink",
         "remount",
         "end in order",
+        "records fail",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -245,6 +248,7 @@ impl Fault {
             Fault::Shrink(..) => 43,
             Fault::Remount(..) => 44,
             Fault::End(..) => 45,
+            Fault::RecordsFail(..) => 46,
         }
     }
 
@@ -475,6 +479,7 @@ impl World {
             Fault::Shrink(chunks, gives_up) => self.shrink(chunks, gives_up),
             Fault::Standby(lasts) => self.await_standby(lasts),
             Fault::StoreAway(lasts) => self.store_goes(lasts),
+            Fault::RecordsFail(node, lasts) => self.records_fail(node, lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));
@@ -535,6 +540,7 @@ impl World {
         let now = self.ctx.now;
         self.copies_disappear();
         self.map_recovers();
+        self.records_recover();
         self.lies_end();
         self.stall_ends();
         self.is_healed = true;

@@ -17,7 +17,7 @@ impl World {
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
             use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
-            use Fault::{End, FailedSyncs, Remount, SlowFlush, StoreAway, StuckFlush};
+            use Fault::{End, FailedSyncs, RecordsFail, Remount, SlowFlush, StoreAway, StuckFlush};
             matches!(
                 fault,
                 Blackout(..)
@@ -28,6 +28,7 @@ impl World {
                     | MapFull(_)
                     | MapSlow(_)
                     | StoreAway(_)
+                    | RecordsFail(..)
                     | Cut(..)
                     | HalfOpen(..)
                     | Damage(..)

@@ -155,7 +155,7 @@ impl World {
 
     /// The first of it is done.
     pub(super) fn mirror_op_done(&mut self, n: usize, epoch: u32) {
-        let now = self.ctx.now;
+        let (now, is_unwritable) = (self.ctx.now, self.is_mirror_unwritable(n));
         let node = &mut self.nodes[n];
         if node.epoch != epoch {
             return;
@@ -165,7 +165,7 @@ impl World {
         }
         if let Some(MirrorOp::Put { link, put, bytes }) = node.mirror_work.waiting.pop_front() {
             // Now and then there is no room.
-            let is_kept = !self.ctx.rng.random_ratio(1, 300) || self.old_map.is_in_use;
+            let is_kept = (!self.ctx.rng.random_ratio(1, 300) || self.old_map.is_in_use) && !is_unwritable;
             if !is_kept {
                 node.mirror = MirrorDisk::default();
             } else {

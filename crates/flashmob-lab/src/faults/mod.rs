@@ -18,6 +18,7 @@
 //! | `slow_flush.rs` | flushes take long |
 //! | `stall.rs` | the gateway stands still |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
+//! | `record.rs` | nodes cannot write what they record of themselves |
 //! | `pause.rs` | nodes are paused and measured |
 //! | `scrub.rs` | scrubs, and what they must have found |
 //! | `killed/` | somebody is killed in the middle of a change |
@@ -53,6 +54,7 @@ mod net;
 mod node;
 mod oracle;
 mod pause;
+mod record;
 mod remount;
 mod replace;
 mod samples;

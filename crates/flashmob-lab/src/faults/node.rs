@@ -15,6 +15,7 @@ use rand::rngs::SmallRng;
 use super::gateway::CLOCK_START_NS;
 use super::mirror::{MirrorDisk, MirrorWork};
 use super::net::ConnId;
+use super::record::{Record, Recorder};
 use super::remount::{CacheState, Stop};
 use super::store::Store;
 use super::trace::What;
@@ -50,12 +51,10 @@ pub(super) struct NodeLoop {
     pub start: [u8; 16],
     /// Of which node it is a copy.
     pub copy_of: Option<usize>,
-    /// The volume that it serves, once it was told.
-    adopted: Option<(String, u32)>,
-    /// The gateway that was last in charge, of a volume with copies.
-    charge: Option<Charge>,
-    /// Those that it accepted.
-    accepted: Vec<(u64, u64)>,
+    /// The identity of its extent, as its process has it.
+    record: Record,
+    /// How that is written.
+    pub recorder: Recorder,
     /// The extent that is not in use: the old one after it was replaced, or the fresh one while the old one is back.
     pub other: Option<Extent>,
     /// An older copy of the extent, with its identity.
@@ -80,9 +79,8 @@ struct NodeHost<'a> {
     store: &'a mut Store,
     rng: &'a mut SmallRng,
     now: Time,
-    adopted: &'a mut Option<(String, u32)>,
-    charge: &'a mut Option<Charge>,
-    accepted: &'a mut Vec<(u64, u64)>,
+    record: &'a mut Record,
+    recorder: &'a mut Recorder,
     mirror: &'a mut MirrorDisk,
 }
 
@@ -96,23 +94,31 @@ impl Host for NodeHost<'_> {
     }
 
     fn charge(&self) -> Option<Charge> {
-        *self.charge
+        self.record.charge
     }
 
     fn accepted(&self) -> Vec<(u64, u64)> {
-        self.accepted.clone()
+        self.record.accepted.clone()
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         let wanted = (hello.volume_id.clone(), hello.extent);
+        let mut record = self.record.clone();
         // Only a free extent may begin to have copies.
-        let is_as_before = self.adopted.is_none() || self.charge.is_some() == hello.charge.is_some();
-        if is_as_before && *self.adopted.get_or_insert(wanted.clone()) == wanted {
-            if is_of_later_generation(self.charge.as_ref(), hello.charge.as_ref()) {
+        let is_as_before = record.adopted.is_none() || record.charge.is_some() == hello.charge.is_some();
+        if is_as_before && *record.adopted.get_or_insert(wanted.clone()) == wanted {
+            hello.charge.iter().for_each(|charge| accept(&mut record.accepted, charge));
+            record.charge = hello.charge;
+            if record == *self.record {
+                return Ok(());
+            }
+            if is_of_later_generation(self.record.charge.as_ref(), hello.charge.as_ref()) {
                 *self.mirror = MirrorDisk::default();
             }
-            hello.charge.iter().for_each(|charge| accept(self.accepted, charge));
-            *self.charge = hello.charge;
+            if !self.recorder.write(self.now, &record) {
+                return Err((RefuseReason::Store, "no space left for the identity".to_string()));
+            }
+            *self.record = record;
             return Ok(());
         }
         Err((RefuseReason::Identity, "this extent belongs elsewhere".to_string()))
@@ -133,16 +139,14 @@ pub(super) struct Extent {
     id: [u8; 16],
     store: Store,
     mirror: MirrorDisk,
-    adopted: Option<(String, u32)>,
-    charge: Option<Charge>,
-    accepted: Vec<(u64, u64)>,
+    record: Record,
 }
 
 impl Extent {
     pub fn empty(id: [u8; 16], like: &Store) -> Extent {
         let mut store = Store::new(vec![0; like.live().len()], like.quality.clone());
         (store.slowness, store.has_sums) = (like.slowness, like.has_sums);
-        Extent { id, store, mirror: MirrorDisk::default(), adopted: None, charge: None, accepted: Vec::new() }
+        Extent { id, store, mirror: MirrorDisk::default(), record: Record::default() }
     }
 }
 
@@ -153,9 +157,7 @@ impl NodeLoop {
             id: std::mem::replace(&mut self.config.extent_id, extent.id),
             store: std::mem::replace(&mut self.store, extent.store),
             mirror: std::mem::replace(&mut self.mirror, extent.mirror),
-            adopted: std::mem::replace(&mut self.adopted, extent.adopted),
-            charge: std::mem::replace(&mut self.charge, extent.charge),
-            accepted: std::mem::replace(&mut self.accepted, extent.accepted),
+            record: std::mem::replace(&mut self.record, extent.record),
         }
     }
 
@@ -165,9 +167,7 @@ impl NodeLoop {
             id: self.config.extent_id,
             store: self.store.copied(),
             mirror: self.mirror.clone(),
-            adopted: self.adopted.clone(),
-            charge: self.charge,
-            accepted: self.accepted.clone(),
+            record: self.record.clone(),
         }
     }
 
@@ -176,12 +176,12 @@ impl NodeLoop {
     }
 
     pub fn charge(&self) -> Option<Charge> {
-        self.charge
+        self.record.charge
     }
 
     /// The volume that it serves, and which of its extents.
     pub fn adopted(&self) -> Option<&(String, u32)> {
-        self.adopted.as_ref()
+        self.record.adopted.as_ref()
     }
 
     /// Links to end once what is queued is written.
@@ -191,11 +191,8 @@ impl NodeLoop {
 
     /// Its state machine, unless it does not run, and what that needs of its surroundings.
     pub fn with_host<'a>(&'a mut self, rng: &'a mut SmallRng, now: Time) -> (Option<&'a mut Node>, impl Host + 'a) {
-        let (adopted, charge, accepted) = (&mut self.adopted, &mut self.charge, &mut self.accepted);
-        (
-            self.core.as_mut(),
-            NodeHost { store: &mut self.store, rng, now, adopted, charge, accepted, mirror: &mut self.mirror },
-        )
+        let (record, recorder) = (&mut self.record, &mut self.recorder);
+        (self.core.as_mut(), NodeHost { store: &mut self.store, rng, now, record, recorder, mirror: &mut self.mirror })
     }
 
     pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> NodeLoop {
@@ -225,9 +222,8 @@ impl NodeLoop {
             cache: CacheState::new(scenario.unknown_caches & (1 << number) != 0),
             start: [0; 16],
             copy_of: None,
-            adopted: None,
-            charge: None,
-            accepted: Vec::new(),
+            record: Record::default(),
+            recorder: Recorder::new(scenario.seed, number),
             other: None,
             backup: None,
             has_old: false,
@@ -247,8 +243,7 @@ impl NodeLoop {
     pub fn copied(&self, number: usize, scenario: &super::Scenario) -> NodeLoop {
         let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
-        (copy.adopted, copy.mirror) = (self.adopted.clone(), self.mirror.clone());
-        (copy.charge, copy.accepted) = (self.charge, self.accepted.clone());
+        (copy.record, copy.mirror) = (self.record.clone(), self.mirror.clone());
         copy
     }
 
@@ -279,7 +274,10 @@ impl World {
         let shown = self.reopen_store(n, boot_id);
         let node = &mut self.nodes[n];
         node.config.boot_id = shown;
-        if let Some(charge) = node.charge.as_mut().filter(|_| planted::is(Bug::EpochForgotten)) {
+        if let Some(found) = node.recorder.take_left() {
+            node.record = found;
+        }
+        if let Some(charge) = node.record.charge.as_mut().filter(|_| planted::is(Bug::EpochForgotten)) {
             (charge.epoch, charge.version) = (0, 0);
         }
         let mut core = Node::new(node.config.clone());
@@ -408,9 +406,9 @@ impl World {
             if let Some(rx) = core.rx(id) {
                 again |= net.read(ctx, conn, 1, rx);
             }
-            let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
+            let (record, recorder) = (&mut node.record, &mut node.recorder);
             let (store, mirror) = (&mut node.store, &mut node.mirror);
-            let host = &mut NodeHost { store, rng: &mut ctx.rng, now, adopted, charge, accepted, mirror };
+            let host = &mut NodeHost { store, rng: &mut ctx.rng, now, record, recorder, mirror };
             core.process(now, id, host);
         }
         for conn in node.closed.drain(..) {
@@ -419,9 +417,9 @@ impl World {
                 core.link_closed(id);
             }
         }
-        let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
+        let (record, recorder) = (&mut node.record, &mut node.recorder);
         let (store, mirror) = (&mut node.store, &mut node.mirror);
-        let host = &mut NodeHost { store, rng: &mut ctx.rng, now, adopted, charge, accepted, mirror };
+        let host = &mut NodeHost { store, rng: &mut ctx.rng, now, record, recorder, mirror };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {
             ctx.totals.store_ops += 1;

@@ -24,6 +24,7 @@ use super::mapped::CopiesPlan;
 use super::mirror;
 use super::moves;
 use super::pause;
+use super::record;
 use super::remount;
 use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
@@ -137,6 +138,7 @@ impl Scenario {
         if let Some(&victim) = scenario.victims.last() {
             remount::draw(&mut SmallRng::seed_from_u64(seed ^ 0x4e_3017), &mut scenario, victim..victim + 1);
         }
+        record::draw(&mut SmallRng::seed_from_u64(seed ^ 0x12ec_02d5), &mut scenario);
         scenario
     }
 }
