@@ -137,6 +137,14 @@ listed! {
         FalseMirrorBelieved => "false-mirror-believed",
         /// A mirror is believed that no gateway of the cluster has signed.
         UnsignedMirrorBelieved => "unsigned-mirror-believed",
+        /// A part of a map in a store is believed though its signature is of other bytes.
+        ForgedPartBelieved => "forged-part-believed",
+        /// A part of a map in a store is believed wherever it belongs.
+        ChainUnchecked => "chain-unchecked",
+        /// A part of a map in a store is believed that a key has signed which was replaced before.
+        ReplacedKeyBelieved => "replaced-key-believed",
+        /// The map of another volume is believed.
+        OtherVolumeBelieved => "other-volume-believed",
         /// The slot that a copy has left is free before its new place is durable.
         SlotFreedBeforeCommit => "slot-freed-before-commit",
         /// The slot that a copy has left is free while answers from there are under way.

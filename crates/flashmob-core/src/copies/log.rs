@@ -265,6 +265,16 @@ pub(super) fn is_torn(
     true
 }
 
+/// The identity and the version of the map that a snapshot shows, by its first record; `None` if it begins with none.
+#[must_use]
+pub fn identity_of(snapshot: &[u8]) -> Option<([u8; 16], u64)> {
+    let batch = Batch::parse(snapshot).filter(|batch| batch.part != Part::Changes)?;
+    match Record::decode(&mut Fields::new(batch.records, "records")).ok()? {
+        Record::Begin { map_id, version, .. } => Some((map_id, version)),
+        _ => None,
+    }
+}
+
 /// Reads the snapshot. Returns its image, and how many bytes, batches and records it has.
 fn read_snapshot(bytes: &[u8]) -> Result<(MapImage, usize, u64, u64), ReplayError> {
     if bytes.is_empty() {

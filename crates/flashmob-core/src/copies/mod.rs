@@ -19,8 +19,9 @@
 //! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume, `plan` decides which of them move; `image` is the map in
 //! memory, `moved` what changes its places, `slots` which of them are taken; `record` defines its changes;
 //! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `signed` is the form of
-//! mirrors in a cluster with keys, `recover` makes a map of them.
+//! mirrors in a cluster with keys, `recover` makes a map of them; `chain` is the form of a map in a store that others may write to.
 
+mod chain;
 mod error;
 mod grow;
 mod history;
@@ -41,10 +42,13 @@ mod tally;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use chain::{
+    CHAIN_VOLUME_BYTES_MAX, ChainEnd, ChainError, ChainKey, ChainReader, begin_chain, continue_chain, is_chain,
+};
 pub use error::{MapError, ReplayError};
 pub use history::{History, Lacking, Start};
 pub use image::{MapImage, Marks, Member, Place};
-pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
+pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, identity_of, replay};
 pub use placement::PlacementError;
 pub use plan::{Plan, Step};
 pub use record::Record;

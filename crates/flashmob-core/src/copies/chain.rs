@@ -1,0 +1,305 @@
+//! Signed chains: a map in a store that others may write to, such as etcd, of a cluster with keys.
+//!
+//! A chain consists of *parts*: the first holds a snapshot, each other one a batch of changes. Each part is signed by the gateway that writes it, and
+//! names the volume, its place in the chain, and the signature of the part before it. So whoever can write to the store can cut parts off the end, or show a
+//! whole chain that was there earlier, but can change, insert, leave out, repeat or exchange none. What an earlier state is worth is for the nodes to say, which
+//! know what was decided ([`History`](super::History)).
+//!
+//! One key signs all parts of a chain: with another one it is begun anew, with a snapshot.
+//! docs/map-format.md has the byte table.
+
+use super::signed::{SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Verify};
+use super::{MapImage, ReplayError, identity_of, replay};
+use crate::planted::{self, Bug};
+use crate::wire::frame::Fields;
+use crate::wire::generation::generation_of;
+
+/// First four bytes of every part: "FMch".
+const MAGIC: [u8; 4] = *b"FMch";
+const VERSION: u8 = 1;
+/// Bytes of a part's header.
+const HEADER_BYTES: usize = 120;
+/// Most bytes of a volume's id in a part.
+pub const CHAIN_VOLUME_BYTES_MAX: usize = 1024;
+
+/// The key of a gateway that writes a chain.
+#[derive(Debug, Clone, Copy)]
+pub struct ChainKey<'a> {
+    /// Signs the parts.
+    pub sign: &'a dyn Sign,
+    /// The generation of that key.
+    pub generation: u64,
+    /// The id of the volume, at most [`CHAIN_VOLUME_BYTES_MAX`].
+    pub volume: &'a str,
+}
+
+/// Where a chain ends: what the next part has to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainEnd {
+    /// The map's identity.
+    pub map_id: [u8; 16],
+    /// Parts before the last one.
+    pub number: u64,
+    /// The version of the map.
+    pub version: u64,
+    /// The generation of the key that has signed it.
+    pub generation: u64,
+    signature: [u8; SIGNATURE_BYTES],
+}
+
+/// The first part of a chain. `None` if that is no snapshot.
+#[must_use]
+pub fn begin_chain(key: &ChainKey<'_>, snapshot: &[u8]) -> Option<(Vec<u8>, ChainEnd)> {
+    let (map_id, version) = identity_of(snapshot)?;
+    let header = Header { map_id, number: 0, after: 0, version, previous: [0; SIGNATURE_BYTES] };
+    Some(header.sign(key, snapshot))
+}
+
+/// The next part of a chain: a batch that leads to `version`.
+#[must_use]
+pub fn continue_chain(key: &ChainKey<'_>, end: &ChainEnd, version: u64, batch: &[u8]) -> (Vec<u8>, ChainEnd) {
+    let ChainEnd { map_id, number, version: after, signature: previous, .. } = *end;
+    Header { map_id, number: number + 1, after, version, previous }.sign(key, batch)
+}
+
+/// Whether bytes begin like a part of a chain.
+#[must_use]
+pub fn is_chain(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    map_id: [u8; 16],
+    number: u64,
+    after: u64,
+    version: u64,
+    previous: [u8; SIGNATURE_BYTES],
+}
+
+impl Header {
+    fn sign(self, key: &ChainKey<'_>, content: &[u8]) -> (Vec<u8>, ChainEnd) {
+        let Header { map_id, number, after, version, previous } = self;
+        let volume = key.volume.as_bytes();
+        let signer = if number == 0 { key.sign.signer() } else { &[] };
+        let mut bytes =
+            Vec::with_capacity(HEADER_BYTES + volume.len() + signer.len() + content.len() + SIGNATURE_BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&[VERSION, 0]);
+        bytes.extend_from_slice(&(signer.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&map_id);
+        for number in [number, after, version] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        // A snapshot of the largest map has less than 1 GiB.
+        bytes.extend_from_slice(&(content.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(volume.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&previous);
+        bytes.extend_from_slice(volume);
+        bytes.extend_from_slice(signer);
+        let signature = key.sign.sign(&bytes, content);
+        bytes.extend_from_slice(content);
+        bytes.extend_from_slice(&signature);
+        (bytes, ChainEnd { map_id, number, version, generation: key.generation, signature })
+    }
+}
+
+/// A part, as it lies in the store.
+struct ChainPart<'a> {
+    header: Header,
+    volume: &'a [u8],
+    signer: &'a [u8],
+    /// The header with the volume and the signer.
+    head: &'a [u8],
+    content: &'a [u8],
+    signature: &'a [u8; SIGNATURE_BYTES],
+}
+
+impl<'a> ChainPart<'a> {
+    /// The part that `bytes` are, from the first to the last.
+    fn parse(bytes: &'a [u8]) -> Option<ChainPart<'a>> {
+        let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+        let mut fields = Fields::new(header, "part");
+        let is_ours = fields.array().ok()? == MAGIC && fields.array().ok()? == [VERSION, 0];
+        let signer_bytes = usize::from(fields.u16().ok()?);
+        let map_id = fields.array().ok()?;
+        let (number, after, version) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
+        let content_bytes = fields.u32().ok()? as usize;
+        let (volume_bytes, zero) = (usize::from(fields.u16().ok()?), fields.u16().ok()?);
+        let previous = fields.array().ok()?;
+        let are_short = signer_bytes <= SIGNER_BYTES_MAX && volume_bytes <= CHAIN_VOLUME_BYTES_MAX;
+        let is_first = number == 0;
+        if !is_ours || zero != 0 || !are_short || is_first != (signer_bytes > 0) || content_bytes == 0 {
+            return None;
+        }
+        let (volume, rest) = rest.split_at_checked(volume_bytes)?;
+        let (signer, rest) = rest.split_at_checked(signer_bytes)?;
+        let (content, signature) = rest.split_last_chunk()?;
+        let head = bytes.get(..HEADER_BYTES + volume_bytes + signer_bytes)?;
+        let header = Header { map_id, number, after, version, previous };
+        (content.len() == content_bytes).then_some(ChainPart { header, volume, signer, head, content, signature })
+    }
+}
+
+/// Why a part, or a chain, is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainError {
+    /// It is no part of a chain.
+    #[error("it is not signed")]
+    Unsigned,
+    /// Its lengths are wrong.
+    #[error("it is damaged")]
+    Damaged,
+    /// Somebody else has signed it, or it was changed.
+    #[error("it is not what a gateway of this cluster has signed")]
+    Forged,
+    /// It is a part of the map of another volume.
+    #[error("it is of another volume's map")]
+    OtherVolume,
+    /// It has another place in its chain.
+    #[error("it is part {found} of its chain, and part {expected} is missing")]
+    Order {
+        /// The part that is missing.
+        expected: u64,
+        /// The part that is there.
+        found: u64,
+    },
+    /// It follows another part than the one before it.
+    #[error("it does not follow the part before it, but one of another chain")]
+    Branch,
+    /// The key is of an earlier generation than one that has signed the map before.
+    #[error(
+        "it is signed with a key of generation {found}, which was replaced: generation {least} has signed the map since"
+    )]
+    Replaced {
+        /// The generation of that key.
+        found: u64,
+        /// The earliest that counts.
+        least: u64,
+    },
+    /// The numbers of the map are later than the key that has signed it.
+    #[error("the map has numbers of generation {needed} of the keys, and is signed with a key of generation {found}")]
+    Numbers {
+        /// The generation of the numbers.
+        needed: u64,
+        /// The generation of the key.
+        found: u64,
+    },
+    /// There is no part.
+    #[error("there is no snapshot")]
+    Empty,
+    /// What was signed is no map.
+    #[error("what is signed is no map: {0}")]
+    Map(#[from] ReplayError),
+    /// What was signed is another map than the parts say.
+    #[error("what is signed is another map than it says")]
+    OtherMap,
+}
+
+/// Reads a chain, one part after another.
+pub struct ChainReader<'a> {
+    keys: Option<&'a dyn Verify>,
+    volume: &'a str,
+    generation_least: u64,
+    signer: Option<Box<dyn Signer>>,
+    signed_by: Vec<u8>,
+    end: Option<ChainEnd>,
+    map: Vec<u8>,
+}
+
+impl<'a> ChainReader<'a> {
+    /// A reader of the map of the volume with this id. Keys of earlier generations than `generation_least` do not count. Without `keys` it believes whatever
+    /// signature there is.
+    #[must_use]
+    pub fn new(keys: Option<&'a dyn Verify>, volume: &'a str, generation_least: u64) -> ChainReader<'a> {
+        ChainReader { keys, volume, generation_least, signer: None, signed_by: Vec::new(), end: None, map: Vec::new() }
+    }
+
+    /// Takes the next part. After an error the chain is none that can be used.
+    ///
+    /// # Errors
+    /// It is not the next part; see [`ChainError`].
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), ChainError> {
+        if !is_chain(bytes) {
+            return Err(ChainError::Unsigned);
+        }
+        let part = ChainPart::parse(bytes).ok_or(ChainError::Damaged)?;
+        self.check_order(&part.header)?;
+        let generation = match self.keys {
+            Some(keys) => self.check_signature(keys, &part)?,
+            None => 0,
+        };
+        if part.volume != self.volume.as_bytes() && !planted::is(Bug::OtherVolumeBelieved) {
+            return Err(ChainError::OtherVolume);
+        }
+        let Header { map_id, number, version, .. } = part.header;
+        self.signed_by.extend_from_slice(part.signer);
+        self.map.extend_from_slice(part.content);
+        self.end = Some(ChainEnd { map_id, number, version, generation, signature: *part.signature });
+        Ok(())
+    }
+
+    fn check_order(&self, header: &Header) -> Result<(), ChainError> {
+        let expected = self.end.map_or(0, |end| end.number.saturating_add(1));
+        if planted::is(Bug::ChainUnchecked) && self.end.is_some() {
+            return Ok(());
+        }
+        if header.number != expected {
+            return Err(ChainError::Order { expected, found: header.number });
+        }
+        let follows =
+            |end: &ChainEnd| (header.previous, header.map_id, header.after) == (end.signature, end.map_id, end.version);
+        if self.end.as_ref().is_none_or(follows) { Ok(()) } else { Err(ChainError::Branch) }
+    }
+
+    /// The generation of the key that has signed the part.
+    fn check_signature(&mut self, keys: &dyn Verify, part: &ChainPart<'_>) -> Result<u64, ChainError> {
+        if part.header.number == 0 {
+            self.signer = keys.signer(part.signer);
+        }
+        let signer = self.signer.as_deref().ok_or(ChainError::Forged)?;
+        if !signer.has_signed(part.head, part.content, part.signature) && !planted::is(Bug::ForgedPartBelieved) {
+            return Err(ChainError::Forged);
+        }
+        let (found, least) = (signer.generation(), self.generation_least);
+        if found < least && !planted::is(Bug::ReplacedKeyBelieved) {
+            return Err(ChainError::Replaced { found, least });
+        }
+        Ok(found)
+    }
+
+    /// What the first part says of who signs.
+    #[must_use]
+    pub fn signed_by(&self) -> &[u8] {
+        &self.signed_by
+    }
+
+    /// Bytes of the map in the parts that were taken, without what the chain adds.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.map.len()
+    }
+
+    /// The map that the parts make, and where the chain ends.
+    ///
+    /// # Errors
+    /// They make none; see [`ChainError`].
+    pub fn finish(self) -> Result<(MapImage, ChainEnd), ChainError> {
+        let end = self.end.ok_or(ChainError::Empty)?;
+        let replayed = replay(&self.map)?;
+        let image = replayed.image;
+        if (image.map_id(), image.version()) != (end.map_id, end.version) || replayed.torn_bytes > 0 {
+            return Err(ChainError::OtherMap);
+        }
+        let needed = generation_of(image.epoch(), image.version());
+        if needed > end.generation && self.keys.is_some() {
+            return Err(ChainError::Numbers { needed, found: end.generation });
+        }
+        Ok((image, end))
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/chain.rs"]
+mod tests;
