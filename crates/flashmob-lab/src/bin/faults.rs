@@ -313,7 +313,7 @@ fn tell_totals(t: &Totals) {
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(
-            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first",
+            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first; {} forged maps",
             t.evicted_copies,
             t.resynced,
             t.moved,
@@ -327,7 +327,8 @@ fn tell_totals(t: &Totals) {
             t.mended,
             t.held_answers,
             t.hedged,
-            t.hedges_first
+            t.hedges_first,
+            t.forged_maps
         );
         println!(
             "scrubs: {}; {} corrupt blocks found, {} that differ; {} written again by their nodes",

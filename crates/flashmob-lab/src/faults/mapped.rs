@@ -117,6 +117,7 @@ impl World {
             }
         }
         self.map.bytes = encode_snapshot(&image);
+        self.sign_map(None, &encode_snapshot(&image));
     }
 
     /// Reads the map, and counts this start of the gateway in it, as its shell does before it begins.
@@ -130,15 +131,19 @@ impl World {
             }
         };
         self.map.bytes.truncate(replayed.valid_bytes as usize);
+        replayed.image = self.read_signed_map(replayed.image);
         let (epoch, nonce) = (replayed.image.epoch() + 1, self.ctx.rng.random());
         let record = Record::Epoch { epoch, nonce };
         let number = replayed.image.version() + 1;
         if let Err(error) = replayed.image.apply(&record) {
             self.ctx.fail(format!("the epoch cannot be counted: {error}"));
         }
-        if let Err(error) = encode_batch(&mut self.map.bytes, number, &[record]) {
+        let mut batch = Vec::new();
+        if let Err(error) = encode_batch(&mut batch, number, &[record]) {
             self.ctx.fail(format!("the epoch cannot be recorded: {error}"));
         }
+        self.sign_map(Some(number), &batch);
+        self.map.bytes.extend(batch);
         self.note_map_file(true);
         Some(replayed.image)
     }
@@ -213,7 +218,7 @@ impl World {
             return self.commit_fails(number);
         }
         let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
-        self.map.store(bytes, is_whole);
+        self.store_map(number, bytes, is_whole);
         self.note_map_file(false);
         self.watch_change();
         if let Some(core) = &mut self.gateway.core {
@@ -225,7 +230,7 @@ impl World {
 
     /// The gateway is killed, or the disk is full: what was being appended is in the file, in part, as a whole, or not at all.
     pub(super) fn tear_map(&mut self) {
-        let Some((_, bytes, is_whole)) = self.map.out.take() else { return };
+        let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
         if is_whole {
             return;
         }
@@ -234,7 +239,16 @@ impl World {
             1 => bytes.len(),
             _ => self.ctx.rng.random_range(0..bytes.len()),
         };
+        if written == bytes.len() {
+            return self.store_map(number, bytes, false);
+        }
         self.map.bytes.extend(&bytes[..written]);
+    }
+
+    /// The store has decisions up to this number: a batch, or all of the map.
+    pub(super) fn store_map(&mut self, number: u64, bytes: Vec<u8>, is_whole: bool) {
+        self.sign_map((!is_whole).then_some(number), &bytes);
+        self.map.store(bytes, is_whole);
     }
 
     /// Whether a request may fail, or be late: a chunk that it touches has no copy that is free of disturbance. A copy that is behind, or not

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use flashmob_core::copies::{
-    Found, RecoverError, Recovered, Terms, Unreadable, Verify, encode_snapshot, mirror_state, recover,
+    Found, RecoverError, Recovered, Terms, Unreadable, Verify, encode_snapshot, mirror_state, recover, replay,
 };
 use flashmob_core::node::{MirrorDone, MirrorOp};
 use flashmob_core::wire::mirror::{MIRROR_FRAME_BYTES_MAX, PutMirror};
@@ -221,7 +221,7 @@ impl World {
         }
         self.restart_gateway(down);
         self.ctx.trace(What::Phase("the map is recovered"));
-        self.map.store(encode_snapshot(&image), true);
+        self.store_map(image.version(), encode_snapshot(&image), true);
         // What was settled may be open in it again: a power cut that comes before the gateway does counts.
         self.note_map_file(true);
         self.scrub_kept = Default::default();
@@ -251,6 +251,9 @@ impl World {
         (0..self.nodes.len()).for_each(|n| self.disturb(n, until));
         self.restart_gateway(Duration::from_micros(100));
         self.ctx.trace(What::Phase("an older state of the map is restored"));
+        if let Ok(old) = replay(&backup) {
+            self.sign_map(None, &encode_snapshot(&old.image));
+        }
         self.map.store(backup, true);
         // It was started with it some times already.
         for _ in 0..self.ctx.rng.random_range(0..50) {

@@ -17,6 +17,7 @@
 //! | `remount.rs` | a file system is mounted anew below a node |
 //! | `slow_flush.rs` | flushes take long |
 //! | `stall.rs` | the gateway stands still |
+//! | `forged.rs` | an adversary at the store of the map, which is signed |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `record.rs` | nodes cannot write what they record of themselves |
 //! | `pause.rs` | nodes are paused and measured |
@@ -39,6 +40,7 @@ mod copy;
 mod failed_sync;
 mod fault;
 mod finish;
+mod forged;
 mod gateway;
 mod grow;
 mod history;
@@ -268,6 +270,8 @@ pub struct Totals {
     pub hedged: u64,
     /// Those of them that the second copy answered first.
     pub hedges_first: u64,
+    /// Maps in a store that an adversary has forged.
+    pub forged_maps: u64,
     /// Writes to links that were damaged.
     pub corruptions: u64,
     /// Faults by kind, see [`Fault::kind`].
@@ -306,6 +310,7 @@ impl Totals {
             (&mut self.shrunk, other.shrunk),
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
+            (&mut self.forged_maps, other.forged_maps),
             (&mut self.mended, other.mended),
             (&mut self.rewritten, other.rewritten),
             (&mut self.scrubs, other.scrubs),
@@ -384,6 +389,7 @@ struct World {
     /// The number of the last sample of this gateway that was looked at.
     samples_seen: u64,
     map: mapped::MapDisk,
+    signed_map: forged::SignedMap,
     old_map: mirror::OldMap,
     stolen_key: stolen::StolenKey,
     dark: Option<blackout::Dark>,
@@ -448,6 +454,7 @@ impl World {
             history: history::History::default(),
             samples_seen: 0,
             map: mapped::MapDisk::default(),
+            signed_map: forged::SignedMap::new(scenario.seed),
             old_map: mirror::OldMap::default(),
             stolen_key: stolen::StolenKey::default(),
             dark: blackout::Dark::new(&scenario),

@@ -156,7 +156,7 @@ impl World {
         if self.ctx.rng.random_bool(0.5) {
             return Some((number, Err(Failure::Io)));
         }
-        self.map.store(bytes, is_whole);
+        self.store_map(number, bytes, is_whole);
         Some((number, Ok(())))
     }
 }

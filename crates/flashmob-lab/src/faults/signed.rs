@@ -16,10 +16,15 @@ use super::scenario::pick;
 pub(super) struct SigningKey([u8; 9]);
 
 impl SigningKey {
-    fn new(cluster: u8, generation: u64) -> SigningKey {
+    pub fn new(cluster: u8, generation: u64) -> SigningKey {
         let mut signer = [cluster; 9];
         signer[1..].copy_from_slice(&generation.to_le_bytes());
         SigningKey(signer)
+    }
+
+    /// Its generation.
+    pub fn of_generation(&self) -> u64 {
+        Signer::generation(self)
     }
 }
 
