@@ -52,6 +52,9 @@ with_etcd four >"$DIR/four/cluster.toml"
 # Nobody is in charge yet: only their certificates keep them from it.
 refused "a stranger's certificate" '[Cc]ertificate' timeout 30 "$FLASHMOB" gateway "$DIR/three/cluster.toml"
 refused 'no certificate' '[Cc]ertificate' timeout 30 "$FLASHMOB" gateway "$DIR/four/cluster.toml"
+chmod 640 "$DIR/gateway-one.key"
+refused 'a key for etcd that others may read' 'others may read .*gateway-one.key' "$FLASHMOB" gateway "$CONFIG"
+chmod 600 "$DIR/gateway-one.key"
 start one "$FLASHMOB" gateway "$CONFIG" --standby
 started one 'volume pool ready'
 start two "$FLASHMOB" gateway "$DIR/two/cluster.toml" --standby

@@ -1,5 +1,6 @@
 //! The section of etcd: where the maps are, if not in files.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::address::{parse_node_address_at, tidy};
@@ -8,6 +9,7 @@ use super::report::quoted;
 use super::section::Section;
 use super::types::{Config, EtcdConfig, LayoutKind, NodeSource};
 use crate::etcd::{Etcd, Tls};
+use crate::net::fetch::Target;
 
 /// What keys begin with, if nothing else is configured.
 const PREFIX: &str = "/flashmob/";
@@ -45,6 +47,14 @@ impl EtcdConfig {
     pub fn client(&self) -> anyhow::Result<Etcd> {
         Etcd::new(&self.endpoints, self.tls.as_ref())
     }
+
+    /// Whether somebody on another machine may get in between, or may use etcd as this gateway does: a member is elsewhere, and connections have no TLS,
+    /// or the gateway no certificate.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let has_certificate = self.tls.as_ref().is_some_and(|tls| tls.cert.is_some());
+        !has_certificate && self.endpoints.iter().any(|endpoint| !is_local(endpoint))
+    }
 }
 
 impl Config {
@@ -73,6 +83,13 @@ impl Config {
         }
         self.etcd.as_ref().and_then(|_| self.volumes.iter().find_map(volume))
     }
+}
+
+/// Whether a member is on this machine.
+fn is_local(endpoint: &str) -> bool {
+    let Ok(host) = Target::host(endpoint) else { return false };
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
 }
 
 fn endpoint(text: &str) -> Result<String, String> {
@@ -131,4 +148,28 @@ fn read_tls(section: &Section<'_>, base_dir: &Path) -> Option<Tls> {
         );
     }
     Some(Tls { ca: ca?, cert, key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_elsewhere_has_to_show_a_certificate() {
+        let of = |endpoints: &[&str]| EtcdConfig::at(endpoints.iter().copied()).unwrap();
+        for local in ["127.0.0.1:2379", "127.9.9.9", "[::1]:2379", "localhost:2379", "[::ffff:127.0.0.1]:2379"] {
+            assert!(!of(&[local]).is_open(), "{local}");
+            assert!(of(&[local, "10.0.0.2:2379"]).is_open(), "{local} and another one");
+        }
+        for elsewhere in
+            ["10.0.0.2:2379", "128.0.0.1:2379", "[2001:db8::1]:2379", "etcd:2379", "localhost.example:2379"]
+        {
+            let plain = of(&[elsewhere]);
+            let with = |cert: Option<&str>| {
+                let cert = cert.map(PathBuf::from);
+                EtcdConfig { tls: Some(Tls { ca: "ca.pem".into(), key: cert.clone(), cert }), ..plain.clone() }
+            };
+            assert!(plain.is_open() && with(None).is_open() && !with(Some("gateway.pem")).is_open(), "{elsewhere}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use zeroize::Zeroizing;
 
+use crate::keys::load_private;
 use crate::net::tls::{TlsEnd, pem};
 
 /// PEM files for TLS: the authority that has signed etcd's certificates, and what etcd is shown if it asks for a
@@ -31,7 +32,7 @@ impl Files {
         let authorities = pem::certificates(&read(&tls.ca)?)
             .with_context(|| format!("{} holds no certificate in PEM", tls.ca.display()))?;
         let shown = match (&tls.cert, &tls.key) {
-            (Some(cert), Some(key)) => Some((read(cert)?, Zeroizing::new(read(key)?))),
+            (Some(cert), Some(key)) => Some((read(cert)?, Zeroizing::new(load_private(key)?.as_bytes().to_vec()))),
             (None, None) => None,
             _ => bail!("a certificate for etcd needs its key, and a key its certificate; give both or none"),
         };

@@ -483,9 +483,9 @@ impl Links {
         }
     }
 
-    /// Takes up what `flashmob key` has changed. Links whose keys are no longer the same end and are made again.
-    pub fn refresh_keys(&mut self, gateway: &mut Gateway, now: Time) {
-        let Some(keys) = &mut self.keys else { return };
+    /// Takes up what `flashmob key` has changed. Links whose keys are no longer the same end and are made again. Whether the gateway's own key is another.
+    pub fn refresh_keys(&mut self, gateway: &mut Gateway, now: Time) -> bool {
+        let Some(keys) = &mut self.keys else { return false };
         let before = match keys.refresh() {
             Ok(before) => {
                 self.keys_trouble = None;
@@ -499,14 +499,15 @@ impl Links {
                     log::error!("the keys stay as they were: {text}");
                 }
                 self.keys_trouble = Some((text, is_same));
-                return;
+                return false;
             }
         };
-        let Some(before) = before else { return };
+        let Some(before) = before else { return false };
         let keys = &*keys;
         self.grant_in_use.set(&keys.grant);
         log::info!("keys: generation {}, {} nodes are pinned", keys.granted.generation, keys.pins.iter().count());
-        if keys.granted != before.granted {
+        let is_other = keys.granted != before.granted;
+        if is_other {
             gateway.sign_mirrors(now, || Some(keys.mirror_signer()));
         }
         let extent_of = |keys: &GatewayKeys, stream: &Stream| keys.extent_of(stream.peer_spki(LINK_PURPOSE)?);
@@ -523,6 +524,7 @@ impl Links {
             self.close(gateway, now, LinkId(index), "its keys have changed");
         }
         gateway.retry_links(now);
+        is_other
     }
 
     /// The last state of a link's path.

@@ -3,6 +3,8 @@
 use flashmob_core::op::Failure;
 use flashmob_core::units::KIB;
 
+use super::etcd_map::MapKeys;
+
 /// How many times its snapshot a map may have before it is compacted.
 const COMPACTION_FACTOR: u64 = 4;
 /// A map of this size or less is not compacted, however small its snapshot is.
@@ -28,6 +30,11 @@ pub trait MapStore: Send {
     fn wants_compaction(&self) -> bool;
     /// It is not known what is there: nothing can be appended before it is written anew.
     fn give_up(&mut self);
+    /// The gateway's keys are others from now on. Where a map is signed, it is signed anew, durably when this returns `Ok`. After an error it has to be
+    /// written anew.
+    fn sign_with(&mut self, _keys: MapKeys) -> Result<(), MapFailure> {
+        Ok(())
+    }
     /// Where it is, for people.
     fn name(&self) -> String;
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use flashmob_core::op::Failure;
 
+use super::etcd_map::MapKeys;
 use super::map_store::{MapFailure, MapStore};
 use crate::worker::Worker;
 
@@ -34,11 +35,13 @@ pub struct MapWriter {
     trouble: Option<String>,
 }
 
-struct Job {
-    number: u64,
-    bytes: Vec<u8>,
-    /// The bytes are a batch, not a snapshot.
-    is_batch: bool,
+enum Job {
+    /// A batch, and the number of its last record.
+    Append(u64, Vec<u8>),
+    /// A snapshot with all records up to this number.
+    Rewrite(u64, Vec<u8>),
+    /// Nobody waits for it.
+    Sign(MapKeys),
 }
 
 impl MapWriter {
@@ -49,8 +52,17 @@ impl MapWriter {
         let mut store = store;
         let work = move |waiting: Receiver<Job>| {
             for job in waiting {
-                let number = job.number;
-                let result = carry_out(&mut *store, &job);
+                let number = match &job {
+                    Job::Append(number, _) | Job::Rewrite(number, _) => Some(*number),
+                    Job::Sign(_) => None,
+                };
+                let result = carry_out(&mut *store, job);
+                let Some(number) = number else {
+                    if let Err(failure) = result {
+                        log::error!("{}; the map is signed when it is written the next time", failure.text);
+                    }
+                    continue;
+                };
                 // If nobody receives it, the writer is being dropped.
                 let _ = finished.send((MapDone { number, result }, store.wants_compaction()));
                 wake();
@@ -62,17 +74,26 @@ impl MapWriter {
 
     /// Appends a batch whose last record has this number. Nothing else may be under way.
     pub fn append(&mut self, number: u64, batch: Vec<u8>) {
-        self.begin(Job { number, bytes: batch, is_batch: true });
+        self.begin(Job::Append(number, batch));
     }
 
     /// Writes the file anew. The snapshot has all records up to this number. Nothing else may be under way.
     pub fn rewrite(&mut self, number: u64, snapshot: Vec<u8>) {
-        self.begin(Job { number, bytes: snapshot, is_batch: false });
+        self.begin(Job::Rewrite(number, snapshot));
+    }
+
+    /// The gateway's keys are others from now on: what is under way is signed with those before.
+    pub fn sign_with(&mut self, keys: MapKeys) {
+        self.give(Job::Sign(keys));
     }
 
     fn begin(&mut self, job: Job) {
         assert!(!self.is_busy, "the map is written one batch at a time");
         self.is_busy = true;
+        self.give(job);
+    }
+
+    fn give(&mut self, job: Job) {
         if self.jobs.give(job).is_err() {
             log::error!("the thread that writes the map has ended; nothing that needs it goes on");
         }
@@ -107,9 +128,12 @@ impl fmt::Debug for MapWriter {
 
 /// Does a job. One that panics has said so on standard error and fails: without an answer, the loop would wait for
 /// ever.
-fn carry_out(store: &mut dyn MapStore, job: &Job) -> Result<(), MapFailure> {
-    let Job { bytes, is_batch, number } = job;
-    let write = || if *is_batch { store.append(*number, bytes) } else { store.rewrite(bytes) };
+fn carry_out(store: &mut dyn MapStore, job: Job) -> Result<(), MapFailure> {
+    let write = || match job {
+        Job::Append(number, batch) => store.append(number, &batch),
+        Job::Rewrite(_, snapshot) => store.rewrite(&snapshot),
+        Job::Sign(keys) => store.sign_with(keys),
+    };
     catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| {
         store.give_up();
         Err(MapFailure { failure: Failure::Io, text: format!("cannot write the map {}: internal error", store.name()) })

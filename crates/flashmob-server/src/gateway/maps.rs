@@ -10,14 +10,16 @@ use flashmob_core::copies::{MapError, MapImage, Marks, Member, Record, encode_ba
 use flashmob_core::gateway::{CopiesSpec, Gateway, ScrubSpec};
 use flashmob_core::units::{Bytes, Time};
 
-use super::etcd_map::{EtcdMap, Keeper, Keys, Tenure, Unwritten};
+use super::etcd_map::{EtcdMap, Keeper, Keys, MapKeys, Tenure, Trust, Unwritten};
 use super::identity::home_of;
 use super::map_file::{self, MapFile};
 use super::map_store::MapStore;
 use super::map_writer::{MapDone, MapWriter};
 use super::memory::state_path;
 use super::scrub_file::ScrubFile;
+use super::server::load_keys;
 use crate::config::{Config, CopiesConfig, LayoutKind, NodeConfig, NodeSource, VolumeConfig};
+use crate::keys::GatewayKeys;
 use crate::net::Wake;
 use crate::store::extent_id::unique_id;
 
@@ -41,17 +43,37 @@ pub(super) struct Known {
     in_etcd: Vec<Option<(EtcdMap, MapImage)>>,
 }
 
+/// The keys of a gateway, as far as maps in etcd need them.
+fn map_keys(keys: &GatewayKeys) -> MapKeys {
+    let (sign, verify) = (keys.mirror_signer(), Box::new(keys.mirror_verifier()));
+    MapKeys { sign, generation: keys.granted.generation, verify }
+}
+
+/// What the map of a volume in etcd has to be signed with, in a cluster with keys.
+fn trust_of(config_path: &Path, volume: &VolumeConfig, keys: Option<&GatewayKeys>) -> anyhow::Result<Option<Trust>> {
+    let path = volume_path(config_path, volume, "signed");
+    keys.map(|keys| Trust::open(map_keys(keys), &volume.id, path)).transpose()
+}
+
 impl Known {
-    /// Reads the maps that are in etcd, if this gateway is in charge there.
-    pub fn read(config: &Config, tenure: Option<Tenure>) -> anyhow::Result<Known> {
+    /// Reads the maps that are in etcd, if this gateway is in charge there. One that no gateway of the cluster has signed is refused, unless it
+    /// `accepts_unsigned`.
+    pub fn read(
+        config: &Config,
+        config_path: &Path,
+        tenure: Option<Tenure>,
+        accepts_unsigned: bool,
+    ) -> anyhow::Result<Known> {
         let mut known = Known::default();
         if let (Some(tenure), Some(etcd)) = (&tenure, &config.etcd) {
             let slot = Arc::clone(&known.wake);
             let wake = move || slot.get().into_iter().for_each(Wake::wake);
             known.keeper = Some(tenure.keep(wake)?);
+            let gateway_keys = load_keys(config)?;
             for volume in &config.volumes {
                 let keys = Keys::new(&etcd.prefix, &volume.id);
-                let found = EtcdMap::open(tenure.clone(), keys);
+                let trust = trust_of(config_path, volume, gateway_keys.as_ref())?;
+                let found = EtcdMap::open(tenure.clone(), keys, trust, accepts_unsigned);
                 known.in_etcd.push(found.with_context(|| format!("volume '{}': its map cannot be used", volume.name))?);
             }
         }
@@ -75,6 +97,7 @@ impl Maps {
         config_path: Option<&Path>,
         takes_over: bool,
         known: Known,
+        keys: Option<&GatewayKeys>,
         wake: &Wake,
     ) -> anyhow::Result<(Maps, Vec<Option<CopiesSpec>>)> {
         let (mut maps, mut specs) = (Maps::default(), Vec::new());
@@ -98,8 +121,9 @@ impl Maps {
             let map_path = map_path(path, volume);
             let taken = match (&tenure, &config.etcd) {
                 (Some(tenure), Some(etcd)) => {
+                    let trust = trust_of(path, volume, keys)?;
                     let keys = Keys::new(&etcd.prefix, &volume.id);
-                    take_charge_in_etcd(volume, copies, (tenure, keys, in_etcd), (&map_path, takes_over))
+                    take_charge_in_etcd(volume, copies, (tenure, keys, trust, in_etcd), (&map_path, takes_over))
                 }
                 _ => take_charge(volume, copies, &map_path, takes_over),
             };
@@ -115,7 +139,16 @@ impl Maps {
             specs.push(Some(CopiesSpec { min_current, evict_after, scrub, lease_until, ..CopiesSpec::new(image) }));
         }
         tenure.iter().for_each(Tenure::serve);
+        // They may have been replaced since the maps were read.
+        keys.iter().for_each(|keys| maps.sign_with(keys));
         Ok((maps, specs))
+    }
+
+    /// Maps in etcd are signed with these keys from now on, and at once.
+    pub fn sign_with(&mut self, keys: &GatewayKeys) {
+        if self.keeper.is_some() {
+            self.writers.iter_mut().flatten().for_each(|writer| writer.sign_with(map_keys(keys)));
+        }
     }
 
     /// Who is in charge, where maps are in etcd.
@@ -237,7 +270,7 @@ fn take_charge(
 fn take_charge_in_etcd(
     volume: &VolumeConfig,
     copies: &CopiesConfig,
-    (tenure, keys, found): (&Tenure, Keys, Option<(EtcdMap, MapImage)>),
+    (tenure, keys, trust, found): (&Tenure, Keys, Option<Trust>, Option<(EtcdMap, MapImage)>),
     (path, takes_over): (&Path, bool),
 ) -> anyhow::Result<(Box<dyn MapStore>, MapImage)> {
     let file = open_fitting(volume, copies, path)?;
@@ -252,11 +285,11 @@ fn take_charge_in_etcd(
                 check_home(file, image, takes_over)?;
             }
             log::info!("volume {}: its map, {}, is put in {}", volume.name, path.display(), tenure.name());
-            (EtcdMap::create(tenure.clone(), keys, image)?, image.clone())
+            (EtcdMap::create(tenure.clone(), keys, trust, image)?, image.clone())
         }
         (None, None) => {
             let image = new_image(volume, copies)?;
-            (EtcdMap::create(tenure.clone(), keys, &image)?, image)
+            (EtcdMap::create(tenure.clone(), keys, trust, &image)?, image)
         }
     };
     if let Some((file, known)) = file {

@@ -60,6 +60,7 @@ impl GatewayServer {
     fn findings(&mut self, volumes: &[VolumeReport]) -> Vec<Finding> {
         let generation = self.links.keys().map_or(0, GatewayKeys::generation);
         let mut findings = self.open_at();
+        findings.extend(self.open_etcd.as_deref().map(finding::open_etcd));
         findings.extend(finding::of_volumes(volumes, generation));
         findings.extend(self.diagnose(volumes));
         findings.extend(self.offers());

@@ -157,6 +157,8 @@ pub struct GatewayServer {
     pub(super) key_generations: HashMap<String, u64>,
     /// What was last seen of the lease, where maps are in etcd.
     pub(super) lease: LeaseSeen,
+    /// The members of an etcd that others can use, in a cluster with keys.
+    pub(super) open_etcd: Option<String>,
 }
 
 /// Stops a running loop, from any thread; requests in progress are answered first.
@@ -181,6 +183,8 @@ pub struct Start<'a> {
     pub forget: bool,
     /// Use maps that were last used on another machine, or at another path, and make those that are missing from the nodes' mirrors.
     pub take_over: bool,
+    /// Where maps are in etcd, in a cluster with keys: use those that no gateway of the cluster has signed, and sign them.
+    pub accept_unsigned: bool,
     /// Where maps are in etcd: wait as long as another gateway is in charge.
     pub stand_by: bool,
     /// Ends that wait, with [`GatewayServer::open`] returning `None`.
@@ -214,7 +218,7 @@ impl GatewayServer {
             take_over(config, config_path)?;
         }
         let is_stopped = || start.stop.is_some_and(|stop| stop.load(Ordering::SeqCst));
-        let known = match Known::read(config, tenure) {
+        let known = match Known::read(config, config_path, tenure, start.accept_unsigned) {
             Err(_) if is_stopped() => return Ok(None),
             known => known?,
         };
@@ -230,6 +234,8 @@ impl GatewayServer {
         };
         // Before anybody can connect.
         server.nbd = NbdDoor::open(config)?;
+        let open_etcd = config.etcd.as_ref().filter(|etcd| config.keys.is_some() && etcd.is_open());
+        server.open_etcd = open_etcd.map(|etcd| etcd.endpoints.join(", "));
         let mut listeners = Vec::new();
         for addr in &config.listen {
             let mut listener = Listener::bind(addr)
@@ -273,7 +279,7 @@ impl GatewayServer {
             Some(Kept { memory, config_path, known }) => (Some(memory), Some(config_path), known),
             None => (None, None, Known::default()),
         };
-        let (maps, copies) = Maps::open(config, config_path, takes_over, known, &wake)?;
+        let (maps, copies) = Maps::open(config, config_path, takes_over, known, keys.as_ref(), &wake)?;
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
             memory_bytes: config.memory_bytes,
@@ -337,6 +343,7 @@ impl GatewayServer {
             diagnosed: Diagnosed::default(),
             key_generations: HashMap::new(),
             lease: LeaseSeen::default(),
+            open_etcd: None,
         })
     }
 
@@ -514,7 +521,11 @@ impl GatewayServer {
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
             self.links.look(&self.gateway);
-            self.links.refresh_keys(&mut self.gateway, now);
+            if self.links.refresh_keys(&mut self.gateway, now)
+                && let Some(keys) = self.links.keys()
+            {
+                self.maps.sign_with(keys);
+            }
             self.end_revoked();
         }
         while let Ok(answer) = self.questions.try_recv() {

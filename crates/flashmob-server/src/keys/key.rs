@@ -28,8 +28,8 @@ const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
 /// What others than its owner may do with a file.
 const MODE_OF_OTHERS: u32 = 0o077;
-/// Most bytes of a file with a key.
-const FILE_BYTES_MAX: u64 = 4096;
+/// Most bytes of a file with a key: RSA's, which etcd may ask for, are the longest.
+const FILE_BYTES_MAX: u64 = 16 << 10;
 
 impl PublicKey {
     /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250).
@@ -220,7 +220,7 @@ fn save_private(path: &Path, text: &str) -> Result<(), KeyError> {
 }
 
 /// Reads a secret from a file that nobody else may read.
-pub(super) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
+pub(crate) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
         _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },

@@ -39,6 +39,7 @@ pub use folder::Folder;
 pub use gateway::GatewayKeys;
 pub use grant::Grant;
 pub use grants::{GrantInUse, Grants};
+pub(crate) use key::load_private;
 pub use key::{PublicKey, SecretKey};
 pub use known::KnownAddresses;
 pub use mark::Mark;

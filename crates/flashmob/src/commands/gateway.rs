@@ -26,7 +26,7 @@ Examples:
   flashmob gateway cluster.toml
   flashmob gateway cluster.toml --admin 127.0.0.1:10810 &
   flashmob gateway cluster.toml --take-over         # the machine with the former gateway is gone
-  flashmob gateway cluster.toml --map etcd://10.0.0.2:2379,10.0.0.3:2379,10.0.0.4:2379 --standby    # on two machines
+  flashmob gateway cluster.toml --standby           # on two machines, with [etcd] in cluster.toml
   flashmob status 127.0.0.1:10810
   nbdinfo --list nbd://127.0.0.1")]
 pub struct GatewayArgs {
@@ -52,7 +52,12 @@ pub struct GatewayArgs {
     /// Wait while another gateway is in charge, and take over when its lease is over. Needs etcd.
     #[arg(long)]
     standby: bool,
-    /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume, and administer.
+    /// In a cluster with keys: use a map in etcd that no gateway of the cluster has signed, and sign it. Once, when the cluster has got keys; never if
+    /// somebody else may have written to etcd.
+    #[arg(long)]
+    accept_unsigned: bool,
+    /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume, and administer. With keys: use
+    /// an etcd on other machines without TLS, or without a certificate.
     #[arg(long)]
     insecure: bool,
     /// Check the configuration, print it with every default, and exit.
@@ -101,6 +106,20 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             "--standby needs etcd, which says which gateway is in charge: give --map etcd://HOST:PORT,... or an [etcd] section"
         );
     }
+    if args.accept_unsigned && (config.etcd.is_none() || config.keys.is_none()) {
+        bail_value!("--accept-unsigned is for maps in etcd, in a cluster with keys: others are not signed");
+    }
+    if let Some(etcd) = config.etcd.as_ref().filter(|etcd| etcd.is_open())
+        && config.keys.is_some()
+        && !args.insecure
+    {
+        bail_value!(
+            "anyone who can reach etcd at {} could stop this cluster, and read where its data is: give [etcd] in {} the files ca, cert and key for TLS on \
+             both sides, or use a network that you trust and --insecure",
+            etcd.endpoints.join(", "),
+            args.config.display()
+        );
+    }
     config.admin = args.admin.or(config.admin);
     let is_refused =
         |addr: &SocketAddr| config.keys.is_none() && !args.insecure && ListenAddr::Tcp(*addr).is_for_others();
@@ -125,10 +144,12 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         let stop = stop.clone();
         move || stop.stop()
     })?;
+    let mut accept_unsigned = args.accept_unsigned;
     loop {
         let start = Start {
             forget: args.forget,
             take_over: args.take_over,
+            accept_unsigned,
             stand_by: args.standby,
             stop: Some(&stop.is_wanted),
         };
@@ -141,6 +162,8 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             server => server?,
         };
         let Some(server) = server else { break };
+        // The maps are signed now.
+        accept_unsigned = false;
         let Some((why, is_in_etcd)) = serve(&args, &config, server, &stop)? else { break };
         anyhow::ensure!(
             is_in_etcd,

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
@@ -71,12 +73,17 @@ fn secret_server(authority: &Authority, asked: Option<&Authority>, last_year: i3
     (address, thread::spawn(serve))
 }
 
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
 /// The files of a client that knows this authority, and shows what the other one has signed.
 fn files(known: &Authority, own: Option<&Authority>) -> (TempDir, Tls) {
     let folder = tempfile::tempdir().unwrap();
     let save = |name: &str, text: String| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
+        set_mode(&path, 0o600);
         path
     };
     let ca = save("ca.pem", known.certificate().pem());
@@ -133,6 +140,27 @@ fn one_that_has_no_tls_is_told() {
     let plain = super::etcd(&[&address]).txn(&txn(), SHORT);
     assert!(matches!(plain, Err(EtcdError::Unknown { .. })), "{plain:?}");
     server.join().unwrap();
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused() {
+    let authority = Authority::draw();
+    let (_folder, tls) = files(&authority, Some(&authority));
+    let key = tls.key.clone().unwrap();
+    let opened = || Etcd::new(&["a:1".to_string()], Some(&tls)).map(drop);
+    for mode in [0o600, 0o400, 0o700] {
+        set_mode(&key, mode);
+        assert!(opened().is_ok(), "{mode:o}");
+    }
+    for mode in [0o640, 0o604, 0o610, 0o602, 0o644] {
+        set_mode(&key, mode);
+        let error = format!("{:#}", opened().unwrap_err());
+        assert!(error.contains("others may read") && error.contains("key.pem"), "{mode:o}: {error}");
+    }
+    // Others may read the certificates.
+    set_mode(&key, 0o600);
+    [&tls.ca, tls.cert.as_ref().unwrap()].into_iter().for_each(|path| set_mode(path, 0o644));
+    assert!(opened().is_ok());
 }
 
 #[test]

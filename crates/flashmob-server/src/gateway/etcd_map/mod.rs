@@ -5,38 +5,31 @@
 //! another changes nothing any more, however late its transactions come. A transaction whose outcome is not known is sent again, as long
 //! as it takes. So each may be executed a second time, late: parts and batches write what they wrote, under a name that is used once, and a
 //! snapshot takes the place of the one before it only, so that it does so once.
+//!
+//! In a cluster with keys what lies there is a signed chain ([`flashmob_core::copies::ChainReader`]): the snapshot in parts is one part of it, each batch
+//! another. Leader and term are not signed: who can write to etcd decides who serves, or that nobody does, and changes no map ([`trust`]).
 
 mod keys;
+mod read;
 mod tenure;
 #[cfg(test)]
 mod tests;
+mod trust;
 
-use std::time::Duration;
-
-use anyhow::{Context, bail, ensure};
-use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
+use flashmob_core::copies::{ChainEnd, MapImage, encode_snapshot};
 use flashmob_core::op::Failure;
 
 pub use keys::{Head, Keys};
+use read::{Opened, read};
 use tenure::{Exchange, NotExchanged};
 pub use tenure::{Keeper, Tenure, Terms};
+pub use trust::{MapKeys, Trust};
 
 use super::map_store::{MapFailure, MapStore, is_large};
-use crate::etcd::{Etcd, EtcdError, TxnOp};
+use crate::etcd::TxnOp;
 
-/// How long a request to read may take.
-const READ_DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes of a part of a snapshot. A transaction may have 1.5 MiB.
 const PART_BYTES: usize = 512 * 1024;
-/// How many keys are read at once, at first.
-const PAGE_KEYS: u32 = 5;
-/// And at most.
-const PAGE_KEYS_MAX: u32 = 1000;
-/// Bytes that one page should have: members of etcd before 3.4.17 and 3.5.1 answer with at most 4 MiB.
-const PAGE_BYTES: usize = 2 << 20;
-/// Most bytes of a map in etcd: more than etcd keeps by default, with its history.
-const MAP_BYTES_MAX: u64 = 2 << 30;
-
 /// A volume's map in etcd, of the gateway that is in charge.
 #[derive(Debug)]
 pub struct EtcdMap {
@@ -52,42 +45,51 @@ pub struct EtcdMap {
     bytes: u64,
     /// Whether it is not known what a transaction has left.
     is_spent: bool,
+    /// What signs it, in a cluster with keys.
+    trust: Option<Trust>,
+    /// The end of what is signed.
+    end: Option<ChainEnd>,
 }
 
 impl EtcdMap {
-    /// Reads the map of a volume. `None` if there is none.
-    pub fn open(tenure: Tenure, keys: Keys) -> anyhow::Result<Option<(EtcdMap, MapImage)>> {
+    /// Reads the map of a volume. `None` if there is none. In a cluster with keys it is refused unless a gateway of the cluster has signed it, or
+    /// `accepts_unsigned`: then it is signed at once.
+    pub fn open(
+        tenure: Tenure,
+        keys: Keys,
+        trust: Option<Trust>,
+        accepts_unsigned: bool,
+    ) -> anyhow::Result<Option<(EtcdMap, MapImage)>> {
         let found = tenure.patient(|| read(tenure.etcd(), &keys));
-        if found.is_err() {
+        let opened = found.and_then(|found| {
+            let opened = found.as_ref().map(|found| found.open(tenure.name(), trust.as_ref(), accepts_unsigned));
+            Ok(found.as_ref().map(|found| (found.head.clone(), found.value.clone())).zip(opened.transpose()?))
+        });
+        if opened.is_err() {
             // It may have been changed while it was read.
             tenure.must_be_in_charge(&keys)?;
         }
-        let Some(Found { head, value, bytes }) = found? else { return Ok(None) };
-        let name = tenure.name();
-        let Replayed { image, torn_bytes, .. } =
-            replay(&bytes).with_context(|| format!("the map in {name} cannot be used; {REMEDY}"))?;
-        // Each batch is there as a whole.
-        ensure!(
-            torn_bytes == 0,
-            "the map in {name} cannot be used: its last {torn_bytes} bytes are no changes; {REMEDY}"
-        );
-        let Head { snapshot, bytes: snapshot_bytes, .. } = head;
-        let map = EtcdMap {
-            tenure,
-            keys,
-            head: Some(value),
-            snapshot,
-            next_snapshot: 0,
-            snapshot_bytes,
-            bytes: bytes.len() as u64,
-            is_spent: false,
-        };
+        let Some(((head, value), opened)) = opened? else { return Ok(None) };
+        let Opened { image, snapshot_bytes, bytes, end, is_own } = opened;
+        let mut map = EtcdMap::new(tenure, keys, trust);
+        (map.head, map.snapshot, map.end) = (Some(value), head.snapshot, end);
+        (map.snapshot_bytes, map.bytes) = (snapshot_bytes, bytes);
+        if !is_own {
+            log::info!("{}: the map is signed with this gateway's key, and so written anew", map.tenure.name());
+            map.rewrite(&encode_snapshot(&image)).map_err(Unwritten)?;
+        }
         Ok(Some((map, image)))
     }
 
     /// Puts the map of a volume there that has none.
-    pub fn create(tenure: Tenure, keys: Keys, image: &MapImage) -> anyhow::Result<EtcdMap> {
-        let mut map = EtcdMap {
+    pub fn create(tenure: Tenure, keys: Keys, trust: Option<Trust>, image: &MapImage) -> anyhow::Result<EtcdMap> {
+        let mut map = EtcdMap::new(tenure, keys, trust);
+        map.rewrite(&encode_snapshot(image)).map_err(Unwritten)?;
+        Ok(map)
+    }
+
+    fn new(tenure: Tenure, keys: Keys, trust: Option<Trust>) -> EtcdMap {
+        EtcdMap {
             tenure,
             keys,
             head: None,
@@ -96,9 +98,24 @@ impl EtcdMap {
             snapshot_bytes: 0,
             bytes: 0,
             is_spent: false,
-        };
-        map.rewrite(&encode_snapshot(image)).map_err(Unwritten)?;
-        Ok(map)
+            trust,
+            end: None,
+        }
+    }
+
+    /// The map as it is in etcd, if that is what this gateway has written last.
+    fn read_again(&self) -> anyhow::Result<MapImage> {
+        let found = self.tenure.patient(|| read(self.tenure.etcd(), &self.keys))?;
+        let opened = found.map(|found| found.open(self.tenure.name(), self.trust.as_ref(), false)).transpose()?;
+        let opened = opened.filter(|opened| opened.end == self.end);
+        opened.map(|opened| opened.image).ok_or_else(|| {
+            anyhow::anyhow!("the map in {} is not the one that this gateway has written", self.tenure.name())
+        })
+    }
+
+    fn must_be_written_anew(&self) -> MapFailure {
+        let text = format!("the map in {} has to be written anew", self.tenure.name());
+        MapFailure { failure: Failure::Io, text }
     }
 
     fn commit(&mut self, ops: Vec<TxnOp>) -> Result<(), MapFailure> {
@@ -109,10 +126,18 @@ impl EtcdMap {
 impl MapStore for EtcdMap {
     fn append(&mut self, number: u64, batch: &[u8]) -> Result<(), MapFailure> {
         if self.is_spent {
-            let text = format!("the map in {} has to be written anew", self.tenure.name());
-            return Err(MapFailure { failure: Failure::Io, text });
+            return Err(self.must_be_written_anew());
         }
-        self.commit(vec![put(self.keys.batch(&self.snapshot, number), batch.to_vec())])?;
+        let (number, value, end) = match (&self.trust, &self.end) {
+            (None, _) => (number, batch.to_vec(), None),
+            (Some(trust), Some(end)) => {
+                let (part, end) = trust.go_on(end, number, batch);
+                (end.number, part, Some(end))
+            }
+            (Some(_), None) => return Err(self.must_be_written_anew()),
+        };
+        self.commit(vec![put(self.keys.batch(&self.snapshot, number), value)])?;
+        self.end = end;
         self.bytes += batch.len() as u64;
         Ok(())
     }
@@ -120,8 +145,11 @@ impl MapStore for EtcdMap {
     fn rewrite(&mut self, snapshot: &[u8]) -> Result<(), MapFailure> {
         let name = format!("{}-{}", self.tenure.term(), self.next_snapshot);
         self.next_snapshot += 1;
-        let parts = snapshot.chunks(PART_BYTES);
-        let head = Head { snapshot: name.clone(), parts: parts.len() as u64, bytes: snapshot.len() as u64 };
+        let signed = self.trust.as_ref().map(|trust| trust.begin(snapshot).ok_or_else(|| self.must_be_written_anew()));
+        let signed = signed.transpose()?;
+        let stored = signed.as_ref().map_or(snapshot, |(signed, _)| signed);
+        let parts = stored.chunks(PART_BYTES);
+        let head = Head { snapshot: name.clone(), parts: parts.len() as u64, bytes: stored.len() as u64 };
         for (part, bytes) in (0..).zip(parts) {
             self.commit(vec![put(self.keys.part(&name, part), bytes.to_vec())])?;
         }
@@ -142,8 +170,25 @@ impl MapStore for EtcdMap {
         }
         self.head = Some(value);
         self.snapshot = name;
-        (self.snapshot_bytes, self.bytes) = (head.bytes, head.bytes);
+        (self.snapshot_bytes, self.bytes) = (snapshot.len() as u64, snapshot.len() as u64);
+        self.end = signed.map(|(_, end)| end);
         self.is_spent = false;
+        self.trust.iter_mut().for_each(Trust::keep);
+        Ok(())
+    }
+
+    fn sign_with(&mut self, keys: MapKeys) -> Result<(), MapFailure> {
+        // If it has to be written anew, that is signed with these keys.
+        if !self.trust.as_mut().is_some_and(|trust| trust.renew(keys)) || self.is_spent {
+            return Ok(());
+        }
+        let image = self.read_again().map_err(|error| {
+            self.is_spent = true;
+            MapFailure { failure: Failure::Io, text: format!("{error:#}") }
+        })?;
+        self.rewrite(&encode_snapshot(&image))?;
+        let generation = self.trust.as_ref().map_or(0, Trust::generation);
+        log::info!("{}: the map is signed with a key of generation {generation}", self.tenure.name());
         Ok(())
     }
 
@@ -164,69 +209,7 @@ fn put(key: Vec<u8>, value: Vec<u8>) -> TxnOp {
     TxnOp::Put { key, value, lease: 0 }
 }
 
-/// What is to be done about a map that is damaged.
-const REMEDY: &str = "restore etcd's data, or, while no gateway runs, remove the volume's keys (`etcdctl del --prefix` with that name) and recover the map from the nodes: `flashmob volume recover`";
-
 /// A change that could not be made when a gateway started.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Unwritten(pub MapFailure);
-
-/// A map, as it was found.
-struct Found {
-    head: Head,
-    /// That of the head's key.
-    value: Vec<u8>,
-    bytes: Vec<u8>,
-}
-
-/// Reads a map. Whoever does has to be in charge, or it may change meanwhile.
-fn read(etcd: &Etcd, keys: &Keys) -> anyhow::Result<Option<Found>> {
-    let head = etcd.range(&keys.head(), None, 1, READ_DEADLINE)?;
-    let Some(found) = head.kvs.into_iter().next() else { return Ok(None) };
-    let damaged = || format!("the map in etcd, {}, is damaged; {REMEDY}", String::from_utf8_lossy(&found.key));
-    let head: Head = serde_json::from_slice(&found.value).with_context(damaged)?;
-    ensure!(head.bytes <= MAP_BYTES_MAX, "{}: it claims {} bytes", damaged(), head.bytes);
-    let mut bytes = Vec::new();
-    let parts = read_all(etcd, keys.parts(&head.snapshot), &mut bytes)?;
-    if (parts, bytes.len() as u64) != (head.parts, head.bytes) {
-        bail!(
-            "{}: of its snapshot's {} parts, {} bytes, {parts} are there with {}",
-            damaged(),
-            head.parts,
-            head.bytes,
-            bytes.len()
-        );
-    }
-    read_all(etcd, keys.batches(&head.snapshot), &mut bytes)?;
-    Ok(Some(Found { head, value: found.value, bytes }))
-}
-
-/// Appends the values of all keys in a range. Returns how many there are.
-fn read_all(etcd: &Etcd, (from, to): (Vec<u8>, Vec<u8>), into: &mut Vec<u8>) -> anyhow::Result<u64> {
-    let (mut from, mut count, mut limit) = (from, 0, PAGE_KEYS);
-    loop {
-        let page = match etcd.range(&from, Some(&to), limit, READ_DEADLINE) {
-            Err(EtcdError::TooLarge) if limit > 1 => {
-                limit /= 2;
-                continue;
-            }
-            page => page?,
-        };
-        let longest = page.kvs.iter().map(|found| found.value.len()).max().unwrap_or(0);
-        for found in &page.kvs {
-            into.extend_from_slice(&found.value);
-            ensure!(
-                into.len() as u64 <= MAP_BYTES_MAX,
-                "the map in etcd has more than {MAP_BYTES_MAX} bytes; {REMEDY}"
-            );
-        }
-        count += page.kvs.len() as u64;
-        limit = ((PAGE_BYTES / longest.max(1)) as u32).clamp(1, PAGE_KEYS_MAX);
-        match page.kvs.last() {
-            // The next key that there can be.
-            Some(last) if page.more => from = last.key.iter().copied().chain([0]).collect(),
-            _ => return Ok(count),
-        }
-    }
-}

@@ -8,7 +8,7 @@ mod troubles;
 use serde::{Deserialize, Serialize};
 
 use super::report::VolumeReport;
-pub use states::{GATEWAY, Insecure, insecure, newcomer, of_volumes};
+pub use states::{GATEWAY, Insecure, insecure, newcomer, of_volumes, open_etcd};
 pub use troubles::of_trouble;
 
 /// What it is about. The order is that in which findings of one severity are listed.

@@ -13,6 +13,19 @@ pub enum Insecure {
     Administration,
 }
 
+/// Maps of a cluster with keys are in an etcd that others can use.
+#[must_use]
+pub fn open_etcd(endpoints: &str) -> Finding {
+    let found =
+        format!("insecure: anyone who can reach etcd at {endpoints} can stop this cluster, and read where its data is");
+    Finding::new(
+        Cause::Insecure,
+        Severity::Wrong,
+        found,
+        "give [etcd] the files ca, cert and key, for TLS on both sides",
+    )
+}
+
 /// A cluster without keys is reached from elsewhere.
 #[must_use]
 pub fn insecure(addr: &str, what: Insecure) -> Finding {

@@ -3,18 +3,20 @@
 mod http;
 mod late;
 mod model;
+mod signed;
 mod tenure;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flashmob_core::copies::{CHUNK_BYTES_MIN, Marks, Member, Record, encode_batch};
 
 use self::model::{Fate, Model};
 use super::*;
 use crate::config::{Config, EtcdConfig, VolumeConfig};
+use crate::etcd::Etcd;
 
 /// Nothing here takes that long.
 const LONG: Duration = Duration::from_secs(20);
@@ -59,18 +61,19 @@ impl Cluster {
     }
 
     fn create(&self, name: &str, image: &MapImage) -> EtcdMap {
-        EtcdMap::create(self.follow(name), self.keys.clone(), image).unwrap()
+        EtcdMap::create(self.follow(name), self.keys.clone(), None, image).unwrap()
     }
 
     fn open(&self, name: &str) -> anyhow::Result<(EtcdMap, MapImage)> {
-        Ok(EtcdMap::open(self.follow(name), self.keys.clone())?.expect("there is a map"))
+        Ok(EtcdMap::open(self.follow(name), self.keys.clone(), None, false)?.expect("there is a map"))
     }
 
     /// The map without taking charge, and how many bytes it has.
     fn look(&self) -> (MapImage, u64) {
         let etcd = Etcd::new(&self.config.endpoints, None).unwrap();
-        let bytes = read(&etcd, &self.keys).unwrap().expect("there is a map").bytes;
-        (replay(&bytes).unwrap().image, bytes.len() as u64)
+        let found = read(&etcd, &self.keys).unwrap().expect("there is a map");
+        let opened = found.open("etcd", None, false).unwrap();
+        (opened.image, opened.bytes)
     }
 
     /// The first key of a part or batch with this number.
@@ -133,7 +136,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 #[test]
 fn a_map_is_kept() {
     let cluster = Cluster::new();
-    assert!(EtcdMap::open(cluster.follow("first"), cluster.keys.clone()).unwrap().is_none());
+    assert!(EtcdMap::open(cluster.follow("first"), cluster.keys.clone(), None, false).unwrap().is_none());
     let mut image = new_image(FEW);
     let mut map = cluster.create("second", &image);
     for name in ["third", "fourth", "fifth"] {

@@ -184,7 +184,7 @@ fn a_bid_whose_answer_is_lost_is_won_in_the_end() {
         // It is this lease that it gives up.
         drop(tenure.keep(|| {}).unwrap());
         assert_eq!(cluster.leader(), None, "{fates:?}");
-        EtcdMap::create(tenure, cluster.keys.clone(), &new_image(FEW)).unwrap();
+        EtcdMap::create(tenure, cluster.keys.clone(), None, &new_image(FEW)).unwrap();
     }
 }
 
@@ -224,7 +224,7 @@ fn a_start_that_waits_for_etcd_can_be_stopped() {
     let tenure = cluster.follow("second");
     cluster.model.set_away(true);
     let keys = cluster.keys.clone();
-    let opening = thread::spawn(move || EtcdMap::open(tenure, keys).is_err());
+    let opening = thread::spawn(move || EtcdMap::open(tenure, keys, None, false).is_err());
     cluster.stop.store(true, Ordering::SeqCst);
     assert!(opening.join().unwrap(), "it ends");
 }
