@@ -16,6 +16,7 @@ pub mod gateway_node;
 pub mod heard;
 pub mod iperf3;
 pub mod keys;
+pub mod map_chain;
 pub mod map_log;
 pub mod mirror;
 pub mod mutated;
@@ -54,6 +55,7 @@ pub const TARGETS: [Target; 25] = [
     ("iperf3", iperf3::run),
     ("keys", keys::run),
     ("map_log", map_log::run),
+    ("map_chain", map_chain::run),
     ("mirror", mirror::run),
     ("scrub_file", scrub_file::run),
     ("sums_file", sums_file::run),

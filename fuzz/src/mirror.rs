@@ -14,7 +14,7 @@ const CHECKSUM_AT: usize = 60;
 
 /// Its signatures stand for those that nobody else can make.
 #[derive(Debug)]
-struct Key;
+pub(crate) struct Key;
 
 fn signature(header: &[u8], content: &[u8]) -> [u8; SIGNATURE_BYTES] {
     let sum = checksum_of([header, content]).to_le_bytes();

@@ -42,6 +42,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "keys" => crate::keys::seeds(),
         "admin_host" => crate::admin_host::seeds(),
         "map_log" => crate::map_log::seeds(),
+        "map_chain" => crate::map_chain::seeds(),
         "mirror" => crate::mirror::seeds(),
         "scrub_file" => crate::scrub_file::seeds(),
         "sums_file" => crate::sums_file::seeds(),
