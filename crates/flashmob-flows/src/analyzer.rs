@@ -1,18 +1,24 @@
 //! All connections of a capture.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
-use flashmob_results::capture::Flow;
+use flashmob_results::capture::{Doubt, Flow, NotAnalyzed};
 
+use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::limits::Limits;
-use crate::packet::{self, LinkType, Packet, Segment};
+use crate::packet::{self, Fragments, LinkType, NoHeader, Packet, Protocol, Reason, Segment};
+use crate::premise::{self, Broken};
 use crate::reader::Frame;
 
 /// When space is needed, one in this many connections is selected for closing at once.
 const SILENT_PART: usize = 16;
+/// Link types in the result.
+const LINKS_MAX: usize = 64;
+/// Kinds of packets that are not analyzed; further protocols count as one.
+const NOT_ANALYZED_MAX: usize = 32;
 
 /// The result of an analysis.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +35,10 @@ pub struct Summary {
     pub begin_ns: i64,
     /// From the earliest to the latest packet.
     pub elapsed_ns: i64,
+    /// Packets that were not analyzed, those of most packets first.
+    pub not_analyzed: Vec<NotAnalyzed>,
+    /// Premises that the capture breaks.
+    pub doubts: Vec<Doubt>,
     /// Number of connections that are not in `flows`.
     pub left_out: u64,
     /// The connections, those with most bytes first.
@@ -51,11 +61,20 @@ pub struct Analyzer {
     links: BTreeSet<LinkType>,
     packets: u64,
     tcp_packets: u64,
-    unreadable_packets: u64,
+    fragments: Fragments,
+    not_analyzed: BTreeMap<Unanalyzed, Broken>,
     begin_ns: Option<i64>,
+    clock: Clock,
     first_ns: i64,
     last_ns: i64,
     now_ns: i64,
+}
+
+/// What a packet is instead of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unanalyzed {
+    Unreadable(Reason),
+    Other(Protocol),
 }
 
 impl Analyzer {
@@ -80,26 +99,44 @@ impl Analyzer {
     pub fn take(&mut self, frame: &Frame<'_>) {
         // A packet without a time has that of the previous one.
         let now_ns = frame.time_ns.unwrap_or(self.now_ns);
-        if self.begin_ns.is_none() {
-            (self.begin_ns, self.first_ns, self.last_ns) = (Some(now_ns), now_ns, now_ns);
-        }
+        let begin_ns = *self.begin_ns.get_or_insert(now_ns);
         self.now_ns = now_ns;
-        (self.first_ns, self.last_ns) = (self.first_ns.min(now_ns), self.last_ns.max(now_ns));
         self.packets += 1;
-        if self.links.len() < 64 {
+        let number = self.packets;
+        // Relative to the first packet.
+        let since_ns = self.clock.at(now_ns.saturating_sub(begin_ns), number);
+        (self.first_ns, self.last_ns) = (self.first_ns.min(since_ns), self.last_ns.max(since_ns));
+        if self.links.len() < LINKS_MAX {
             self.links.insert(frame.link);
         }
-        // Relative to the first packet and clamped, so that no sum overflows 64 bits.
-        let since_ns = now_ns.saturating_sub(self.begin_ns.unwrap_or(now_ns)).clamp(-(1 << 60), 1 << 60);
-        match packet::read(frame, since_ns) {
-            Packet::Tcp(segment) => {
-                self.tcp_packets += 1;
-                if self.port.is_none_or(|port| segment.from.port() == port || segment.to.port() == port) {
-                    self.segment(&segment);
-                }
+        match packet::read(frame, since_ns, number) {
+            Packet::Tcp(segment) => self.tcp(&segment),
+            Packet::Fragment(fragment) => match self.fragments.take(&fragment, since_ns, number) {
+                Ok(Some(segment)) => self.tcp(&segment),
+                Ok(None) => {}
+                Err(NoHeader) => self.unanalyzed(Unanalyzed::Unreadable(Reason::Cut), number),
+            },
+            Packet::Other(protocol) => self.unanalyzed(Unanalyzed::Other(protocol), number),
+            Packet::Unreadable(reason) => self.unanalyzed(Unanalyzed::Unreadable(reason), number),
+        }
+    }
+
+    fn unanalyzed(&mut self, what: Unanalyzed, number: u64) {
+        let is_full = self.not_analyzed.len() >= NOT_ANALYZED_MAX && !self.not_analyzed.contains_key(&what);
+        let what = match what {
+            Unanalyzed::Other(_) if is_full => Unanalyzed::Other(Protocol::Named("other protocols")),
+            Unanalyzed::Unreadable(Reason::LinkType(_)) if is_full => {
+                Unanalyzed::Unreadable(Reason::LinkType(LinkType(u32::MAX)))
             }
-            Packet::Other => {}
-            Packet::Unreadable => self.unreadable_packets += 1,
+            what => what,
+        };
+        self.not_analyzed.entry(what).or_default().by(number);
+    }
+
+    fn tcp(&mut self, segment: &Segment) {
+        self.tcp_packets += 1;
+        if self.port.is_none_or(|port| segment.from.port() == port || segment.to.port() == port) {
+            self.segment(segment);
         }
     }
 
@@ -107,7 +144,7 @@ impl Analyzer {
         let key = if segment.from <= segment.to { (segment.from, segment.to) } else { (segment.to, segment.from) };
         if let Some(connection) = self.open.get_mut(&key) {
             if !connection.is_over_with(segment) {
-                return connection.take(segment, &self.limits);
+                return connection.take(segment, &self.clock.steps, &self.limits);
             }
             if let Some(connection) = self.open.remove(&key) {
                 self.close(connection);
@@ -118,7 +155,7 @@ impl Analyzer {
         }
         let mut connection = Connection::new(self.next_number, segment, &self.limits);
         self.next_number += 1;
-        connection.take(segment, &self.limits);
+        connection.take(segment, &self.clock.steps, &self.limits);
         self.open.insert(key, connection);
     }
 
@@ -160,6 +197,27 @@ impl Analyzer {
         self.over.push((bytes, connection.finish(0)));
     }
 
+    /// What was not analyzed, and the unreadable packets among it.
+    fn told(&self) -> (Vec<NotAnalyzed>, Broken) {
+        let mut unreadable = Broken::default();
+        let mut told: Vec<NotAnalyzed> = (self.not_analyzed.iter())
+            .map(|(what, packets)| {
+                let (name, is_unreadable) = match what {
+                    Unanalyzed::Other(protocol) => (protocol.name(), false),
+                    Unanalyzed::Unreadable(reason) => (reason.name(), true),
+                };
+                let first = packets.first.unwrap_or(0);
+                if is_unreadable {
+                    unreadable.first = Some(unreadable.first.map_or(first, |least| least.min(first)));
+                    unreadable.count += packets.count;
+                }
+                NotAnalyzed { what: name, packets: packets.count, first_packet: first, is_unreadable }
+            })
+            .collect();
+        told.sort_by_key(|one| Reverse(one.packets));
+        (told, unreadable)
+    }
+
     /// The result of an analysis.
     #[must_use]
     pub fn finish(mut self) -> Summary {
@@ -168,11 +226,18 @@ impl Analyzer {
             self.close(connection);
         }
         self.over.sort_by_key(|(bytes, flow)| (Reverse(*bytes), flow.number));
+        if let Some((count, first)) = std::mem::take(&mut self.fragments).lost() {
+            let lost = self.not_analyzed.entry(Unanalyzed::Unreadable(Reason::Fragment)).or_default();
+            *lost = Broken { first: Some(first), count };
+        }
+        let (not_analyzed, unreadable) = self.told();
         Summary {
             link_types: self.links.iter().map(|link| link.name()).collect(),
             packets: self.packets,
             tcp_packets: self.tcp_packets,
-            unreadable_packets: self.unreadable_packets,
+            unreadable_packets: unreadable.count,
+            not_analyzed,
+            doubts: premise::of_capture(&self.clock.steps, &unreadable),
             begin_ns: self.begin_ns.unwrap_or(0),
             elapsed_ns: self.last_ns.saturating_sub(self.first_ns),
             left_out: self.left_out,

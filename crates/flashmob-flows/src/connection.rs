@@ -4,8 +4,11 @@ use std::net::SocketAddr;
 
 use flashmob_results::capture;
 
+use crate::clock::Steps;
+use crate::copies::Copies;
 use crate::limits::Limits;
 use crate::packet::Segment;
+use crate::premise::{self, Broken};
 use crate::sequence::Unwrapper;
 use crate::way::{Kind, Way};
 
@@ -38,8 +41,9 @@ struct End {
     scale: Option<Option<u8>>,
     /// The maximum segment size of its SYN, which includes options.
     largest_data_bytes: Option<u16>,
-    was_keep_alive: bool,
+    has_open_keep_alive: bool,
     was_probe: bool,
+    copies: Copies,
 }
 
 /// One connection.
@@ -57,6 +61,13 @@ pub struct Connection {
     syn_ns: Option<i64>,
     syn_ack_ns: Option<i64>,
     opening_ns: Option<i64>,
+    /// A SYN-ACK with another number than the first, until the client acknowledges one of them.
+    rival: Option<Segment>,
+    rivals: Broken,
+    /// Steps of the clock before its last packet, and those between its packets.
+    steps: u64,
+    stepped: Broken,
+    largest_step_ns: i64,
 }
 
 impl Connection {
@@ -76,6 +87,11 @@ impl Connection {
             syn_ns: None,
             syn_ack_ns: None,
             opening_ns: None,
+            rival: None,
+            rivals: Broken::default(),
+            steps: 0,
+            stepped: Broken::default(),
+            largest_step_ns: 0,
         }
     }
 
@@ -86,24 +102,65 @@ impl Connection {
 
     /// True if this packet opens another connection between the same ports.
     pub fn is_over_with(&self, segment: &Segment) -> bool {
-        let (from, _) = self.sides(segment);
-        // An end with packets but no captured SYN was open before the capture began.
-        let is_other =
-            self.ends[from].first_number.map_or(self.ways[from].counts.packets > 0, |first| first != segment.sequence);
-        segment.is_syn && is_other
+        if !segment.is_syn {
+            return false;
+        }
+        let (from, to) = self.sides(segment);
+        let Some(first) = self.ends[from].first_number else {
+            // An end with packets but no captured SYN was open before the capture began.
+            return self.ways[from].counts.packets > 0;
+        };
+        // A SYN-ACK that acknowledges this connection's SYN does not open another one.
+        let answers = segment.is_ack
+            && self.ends[to].first_number.is_none_or(|syn| segment.acknowledgement == syn.wrapping_add(1));
+        first != segment.sequence && !answers
     }
 
     fn sides(&self, segment: &Segment) -> (usize, usize) {
         if segment.from == self.client { (0, 1) } else { (1, 0) }
     }
 
-    /// Analyzes its next packet.
-    pub fn take(&mut self, segment: &Segment, limits: &Limits) {
+    /// Analyzes its next packet; `steps` are those of the capture's clock so far.
+    pub fn take(&mut self, segment: &Segment, steps: &Steps, limits: &Limits) {
+        let (from, _) = self.sides(segment);
+        if self.steps < steps.count && self.ways.iter().any(|way| way.counts.packets > 0) {
+            self.stepped.by(steps.last_packet);
+            self.largest_step_ns = self.largest_step_ns.max(steps.largest_ns);
+            self.ways.iter_mut().for_each(Way::stepped);
+        }
+        self.steps = steps.count;
+        self.last_ns = self.last_ns.max(segment.time_ns);
+        self.ways[from].counts.packets += 1;
+        if self.ends[from].copies.is_copy(segment) {
+            self.ways[from].counts.copies += 1;
+            return self.ways[from].copied.by(segment.number);
+        }
+        let is_rival = segment.is_syn && self.ends[from].first_number.is_some_and(|first| first != segment.sequence);
+        if is_rival {
+            self.rivals.by(segment.number);
+            self.rival = Some(*segment).filter(|_| self.ends[1 - from].acknowledged.is_none());
+            return;
+        }
+        if let Some(rival) = self.rival.take_if(|rival| rival.from == segment.to && segment.is_ack)
+            && segment.acknowledgement == rival.sequence.wrapping_add(1)
+        {
+            self.replace(1 - from, &rival, limits);
+        }
+        self.analyze(segment, limits);
+    }
+
+    /// Forgets what an end opened with, in favour of a SYN-ACK that the other end acknowledged.
+    fn replace(&mut self, end: usize, syn_ack: &Segment, limits: &Limits) {
+        let packets = self.ways[end].counts.packets;
+        (self.ends[end], self.ways[end]) = (End::default(), Way::new(limits));
+        self.ways[end].counts.packets = packets;
+        self.analyze(syn_ack, limits);
+    }
+
+    fn analyze(&mut self, segment: &Segment, limits: &Limits) {
         let now_ns = segment.time_ns;
         let (from, to) = self.sides(segment);
         let since_s = (now_ns - self.begin_ns) as f64 / 1e9;
-        self.last_ns = self.last_ns.max(now_ns);
-        self.ways[from].counts.packets += 1;
         self.opening(segment, from);
 
         let begin = self.ends[from].numbers.unwrap(segment.sequence);
@@ -112,12 +169,26 @@ impl Connection {
         let scale = self.scale(from);
         let window_bytes = i64::from(segment.window) << if segment.is_syn { 0 } else { scale.unwrap_or(0) };
 
+        if segment.is_syn {
+            self.ways[from].opened(begin + 1);
+            if let Some(acknowledged) = acknowledged {
+                self.ways[to].opened(acknowledged);
+            }
+        } else if segment.is_fin {
+            self.ways[from].ended(end - 1);
+        }
+        // A packet without data shows that all data before its number were sent.
+        let is_bare = segment.span() == 0 && segment.is_plain();
+
         let kind = self.kind(segment, from, begin, end);
         let is_keep_alive = self.is_keep_alive(segment, from, begin);
         if segment.window == 0 && segment.is_plain() && !kind.is_probe {
             self.ways[to].counts.zero_windows += 1;
         }
-        let repeats = self.repeats(segment, from, begin, acknowledged);
+        let repeats = !is_keep_alive && self.repeats(segment, from, begin, acknowledged);
+        // The answer to a keep-alive repeats the last acknowledgement as well.
+        let answers = repeats && std::mem::take(&mut self.ends[to].has_open_keep_alive);
+        let repeats = repeats && !answers;
         if repeats {
             self.ways[to].counts.duplicate_acknowledgements += 1;
         }
@@ -130,9 +201,13 @@ impl Connection {
             self.ways[to].acknowledged(segment, acknowledged, window, since_s, limits);
         }
 
+        if is_bare {
+            self.ways[from].reached(begin, now_ns);
+        }
+
         let near = self.ends[to].next;
         let sender = &mut self.ends[from];
-        if segment.span() > 0 && !kind.is_probe && sender.next.is_none_or(|next| end > next) {
+        if (segment.span() > 0 || is_bare) && !kind.is_probe && sender.next.is_none_or(|next| end > next) {
             (sender.next, sender.next_ns) = (Some(end), now_ns);
             sender.numbers.note(end);
         }
@@ -145,7 +220,9 @@ impl Connection {
             (sender.acknowledged, sender.acknowledged_ns) = (acknowledged, now_ns);
         }
         (sender.window, sender.window_bytes, sender.has_window) = (segment.window, window_bytes, true);
-        (sender.was_keep_alive, sender.was_probe) = (is_keep_alive, kind.is_probe);
+        sender.was_probe = kind.is_probe;
+        // Unanswered until its receiver repeats itself, or data followed.
+        sender.has_open_keep_alive = is_keep_alive || (sender.has_open_keep_alive && segment.data_bytes == 0);
         // Acknowledged data was sent even if it was not captured.
         if let Some(acknowledged) = acknowledged
             && near.is_none_or(|near| acknowledged > near)
@@ -197,7 +274,11 @@ impl Connection {
     }
 
     fn is_keep_alive(&self, segment: &Segment, from: usize, begin: i64) -> bool {
-        segment.data_bytes <= 1 && segment.is_plain() && self.ends[from].next == Some(begin + 1)
+        let (next, acknowledged) = (self.ends[from].next, self.ends[1 - from].acknowledged);
+        // If the first captured packet is one, acknowledgements alone show the number that follows.
+        let is_before_all =
+            next == Some(begin + 1) || (acknowledged == Some(begin + 1) && next.is_none_or(|next| next <= begin + 1));
+        segment.data_bytes <= 1 && segment.is_plain() && is_before_all
     }
 
     /// Classifies a packet with data.
@@ -237,7 +318,7 @@ impl Connection {
 
     /// True for a duplicate acknowledgement: no data, and its sender's last acknowledgement, window and sequence number.
     fn repeats(&self, segment: &Segment, from: usize, begin: i64, acknowledged: Option<i64>) -> bool {
-        let (sender, receiver) = (&self.ends[from], &self.ends[1 - from]);
+        let sender = &self.ends[from];
         segment.data_bytes == 0
             && segment.is_plain()
             && segment.window != 0
@@ -246,13 +327,18 @@ impl Connection {
             && sender.next == Some(begin)
             && acknowledged.is_some()
             && acknowledged == sender.acknowledged
-            // Else it answers a keep-alive.
-            && !receiver.was_keep_alive
     }
 
     /// Converts it to the form of results, with times relative to `capture_begin_ns`.
     pub fn finish(self, capture_begin_ns: i64) -> capture::Flow {
         let known = [self.scale(1).is_some(), self.scale(0).is_some()];
+        let mut broken = Vec::new();
+        if self.stepped.count > 0 {
+            broken.push(premise::clock(&self.stepped, self.largest_step_ns));
+        }
+        if self.rivals.count > 0 {
+            broken.push(premise::second_server(&self.rivals));
+        }
         let [up, down] = self.ways;
         let seconds = |ns: i64| ns as f64 / 1e9;
         capture::Flow {
@@ -263,8 +349,9 @@ impl Connection {
             elapsed_s: seconds(self.last_ns - self.begin_ns),
             has_opening: self.syn_ns.is_some() && self.syn_ack_ns.is_some(),
             opening_rtt_ms: self.opening_ns.map(|ns| ns as f64 / 1e6),
-            up: up.finish(known[0]),
-            down: down.finish(known[1]),
+            doubts: broken.iter().map(premise::of_flow).collect(),
+            up: up.finish(known[0], broken.clone()),
+            down: down.finish(known[1], broken),
         }
     }
 }

@@ -13,9 +13,14 @@
 #![forbid(unsafe_code)]
 
 mod analyzer;
+mod clock;
 mod connection;
+mod copies;
 mod limits;
 pub mod packet;
+mod premise;
+#[cfg(test)]
+mod premise_tests;
 pub mod reader;
 mod samples;
 mod sequence;

@@ -37,6 +37,8 @@ pub struct Seen {
     end: i64,
     /// Ascending and disjoint.
     beyond: Vec<Stretch>,
+    /// Data before this number were sent, and since when that is known.
+    reached: Option<(i64, i64)>,
 }
 
 /// The effect of a packet's data.
@@ -49,11 +51,52 @@ pub struct Added {
 }
 
 impl Seen {
-    /// Adds data from `begin` to `end`; keeps at most `gaps_max` gaps.
-    pub fn add(&mut self, begin: i64, end: i64, now_ns: i64, gaps_max: usize) -> Added {
+    /// Sets the number of the first byte, which the handshake shows.
+    pub fn open(&mut self, begin: i64) {
         if self.begin.is_none() {
             (self.begin, self.end) = (Some(begin), begin);
         }
+    }
+
+    /// True if data were captured, or the first byte's number is known.
+    pub fn is_open(&self) -> bool {
+        self.begin.is_some()
+    }
+
+    /// Notes that data before `number` were sent, whether they were captured or not.
+    pub fn reached(&mut self, number: i64, now_ns: i64) {
+        self.reached = match self.reached {
+            Some((before, _)) if number <= before => return,
+            // The gap before it is still open.
+            Some((before, since_ns)) if self.end < before => Some((number, since_ns)),
+            _ => Some((number, now_ns)),
+        };
+    }
+
+    /// The number before which there is no gap.
+    pub fn whole_to(&self) -> i64 {
+        self.end
+    }
+
+    /// Counts the bytes before `number` that were not captured as captured from now on, and returns how many they are.
+    pub fn fill(&mut self, number: i64) -> u64 {
+        if self.begin.is_none() || number <= self.end {
+            return 0;
+        }
+        let held: i64 = self.beyond.iter().map(|s| (s.end.min(number) - s.begin.min(number)).max(0)).sum();
+        let missing = number - self.end - held;
+        self.end = number;
+        self.beyond.retain(|stretch| stretch.end > number);
+        if let Some(first) = self.beyond.first().filter(|first| first.begin <= number) {
+            self.end = first.end;
+            self.beyond.remove(0);
+        }
+        missing.max(0).cast_unsigned()
+    }
+
+    /// Adds data from `begin` to `end`; keeps at most `gaps_max` gaps.
+    pub fn add(&mut self, begin: i64, end: i64, now_ns: i64, gaps_max: usize) -> Added {
+        self.open(begin);
         // Data before the first captured byte count as old.
         let (begin, end) = (begin.max(self.end), end.max(self.end));
         let mut added = Added { new_bytes: (end - begin).cast_unsigned(), gap_since_ns: None };
@@ -65,6 +108,10 @@ impl Seen {
         let last = self.beyond.partition_point(|s| s.begin <= end);
         if let Some(next) = self.beyond.get(first).filter(|next| next.begin > begin || next.end > begin) {
             added.gap_since_ns = (next.begin > begin).then_some(next.since_ns);
+        }
+        // A packet without data showed the gap.
+        if let Some((_, since_ns)) = self.reached.filter(|(number, _)| end <= *number) {
+            added.gap_since_ns = Some(added.gap_since_ns.map_or(since_ns, |since| since.min(since_ns)));
         }
         for stretch in &self.beyond[first..last] {
             let overlap = stretch.end.min(end) - stretch.begin.max(begin);
@@ -125,6 +172,29 @@ mod tests {
             }
             assert_eq!(seen.add(10, 20, 2, gaps_max).new_bytes == 0, is_forgotten, "{gaps_max}");
         }
+    }
+
+    #[test]
+    fn a_number_shows_that_data_before_it_were_sent() {
+        let mut seen = Seen::default();
+        seen.add(0, 100, 1, 8);
+        seen.reached(200, 2);
+        assert_eq!(seen.add(100, 150, 3, 8), Added { new_bytes: 50, gap_since_ns: Some(2) });
+        assert_eq!(seen.add(150, 250, 4, 8).gap_since_ns, None, "it goes beyond");
+    }
+
+    #[test]
+    fn what_was_acknowledged_without_being_captured_is_missing_once() {
+        let mut seen = Seen::default();
+        seen.open(0);
+        seen.add(100, 200, 1, 8);
+        seen.add(300, 400, 1, 8);
+        seen.add(500, 600, 1, 8);
+        assert_eq!(seen.fill(50), 50);
+        assert_eq!(seen.fill(350), 150, "from 50 to 100, and from 200 to 300");
+        assert_eq!((seen.whole_to(), seen.fill(400)), (400, 0));
+        assert_eq!(seen.fill(700), 200);
+        assert_eq!(seen.add(0, 800, 2, 8).new_bytes, 100, "what is missing is not new when it comes again");
     }
 
     proptest! {

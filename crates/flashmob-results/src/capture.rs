@@ -30,6 +30,12 @@ pub struct Capture {
     pub elapsed_s: f64,
     /// Why the rest of the file could not be read, if so; what came before counts.
     pub ended_by: Option<String>,
+    /// Packets that were not analyzed, by what they are; those of most packets first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_analyzed: Vec<NotAnalyzed>,
+    /// Premises that the capture as a whole breaks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// Connections that were left out: more than were asked for, or more than are kept at once. The ones with most bytes are here.
     pub left_out: u64,
     /// Connections, those with most bytes first.
@@ -55,6 +61,9 @@ pub struct Flow {
     pub has_opening: bool,
     /// The round trip of its opening; absent if that was not captured.
     pub opening_rtt_ms: Option<f64>,
+    /// Premises of this connection's figures that the capture breaks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// Data from client to server.
     pub up: Way,
     /// Data from server to client.
@@ -105,10 +114,148 @@ pub struct Way {
     pub flight_bytes: Option<Quantiles>,
     /// Window that the receiver offered, at each of its packets.
     pub window_bytes: Option<Quantiles>,
+    /// Bytes of data that were acknowledged and never captured: the capture lost their packets.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_bytes: u64,
+    /// Packets that were captured more than once; only the first of each is analyzed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copies: u64,
+    /// Premises of this way's figures that the capture breaks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// The limiting factor; absent if too little was sent to tell, or only one direction was captured.
     pub verdict: Option<Verdict>,
     /// Course over time, thinned where there is much data.
     pub series: Series,
+}
+
+/// Packets that were not analyzed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NotAnalyzed {
+    /// What they are: a protocol, a link type, or what is wrong with them.
+    pub what: String,
+    /// How many.
+    pub packets: u64,
+    /// Number of the first in the capture, from 1.
+    pub first_packet: u64,
+    /// They count as unreadable: TCP may be among them.
+    pub is_unreadable: bool,
+}
+
+/// A condition that figures rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Premise {
+    /// The clock of the capture never steps.
+    Clock,
+    /// Every packet that passed was captured.
+    Complete,
+    /// Every packet was captured once.
+    Once,
+    /// The handshake was captured: without it, the scale of windows is unknown.
+    Handshake,
+    /// Packets of both directions were captured.
+    BothDirections,
+    /// All packets between two ports belong to one connection: there is no second SYN-ACK with another number.
+    OneConnection,
+    /// Every packet could be read.
+    Readable,
+}
+
+impl Premise {
+    /// Fields of a [`Way`] that rest on it.
+    #[must_use]
+    pub fn figures(self) -> &'static [&'static str] {
+        match self {
+            Premise::Clock => &[
+                "bits_per_second",
+                "retransmissions",
+                "out_of_order",
+                "resent",
+                "sender_rtt_ms",
+                "rtt_ms",
+                "verdict",
+                "series",
+            ],
+            Premise::Complete => &[
+                "packets",
+                "data_packets",
+                "bytes",
+                "unique_bytes",
+                "bits_per_second",
+                "retransmissions",
+                "out_of_order",
+                "resent",
+                "duplicate_acknowledgements",
+                "acknowledgements",
+                "segments_per_acknowledgement",
+                "zero_windows",
+                "full_windows",
+                "flight_bytes",
+                "verdict",
+                "series",
+            ],
+            Premise::Once => {
+                &["retransmissions", "resent", "duplicate_acknowledgements", "sender_rtt_ms", "rtt_ms", "verdict"]
+            }
+            Premise::Handshake => &["window_bytes", "full_windows", "verdict"],
+            Premise::BothDirections => &["rtt_ms", "flight_bytes", "segments_per_acknowledgement", "verdict"],
+            Premise::OneConnection => &["window_bytes", "full_windows", "flight_bytes", "verdict"],
+            Premise::Readable => &[],
+        }
+    }
+
+    /// Fields of a [`Flow`] that rest on it.
+    #[must_use]
+    pub fn flow_figures(self) -> &'static [&'static str] {
+        match self {
+            Premise::Clock => &["begin_s", "elapsed_s", "opening_rtt_ms"],
+            Premise::OneConnection => &["opening_rtt_ms"],
+            _ => &[],
+        }
+    }
+}
+
+/// A premise that the capture breaks: figures that rest on it are doubtful.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Doubt {
+    /// The premise.
+    pub premise: Premise,
+    /// Number of the first packet that breaks it, from 1 as in Wireshark; absent if no single packet does.
+    pub packet: Option<u64>,
+    /// How many packets break it; 0 if no single packet does.
+    pub count: u64,
+    /// Fields beside this list that rest on it.
+    pub figures: Vec<String>,
+    /// What was found, as a sentence.
+    pub message: String,
+}
+
+impl Flow {
+    /// True if a field of this name is doubtful.
+    #[must_use]
+    pub fn is_doubtful(&self, figure: &str) -> bool {
+        self.doubts.iter().any(|doubt| doubt.figures.iter().any(|name| name == figure))
+    }
+}
+
+impl Way {
+    /// True if a field of this name is doubtful: a premise of it is broken, or it cannot be (an analysis of an older version may have
+    /// saved a negative round trip).
+    #[must_use]
+    pub fn is_doubtful(&self, figure: &str) -> bool {
+        let cannot_be = self.rtt_ms.is_some_and(|rtt| rtt.min < 0.0) && Premise::Clock.figures().contains(&figure);
+        cannot_be || self.doubts.iter().any(|doubt| doubt.figures.iter().any(|name| name == figure))
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Statistics of a number of values.
@@ -173,4 +320,43 @@ pub struct Series {
     pub rtt_ms: Vec<(f64, f64)>,
     /// Time, and the window that the receiver offered.
     pub window_bytes: Vec<(f64, f64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_that_may_be_doubtful_is_a_field() {
+        let doubt = Doubt {
+            premise: Premise::Clock,
+            packet: Some(3),
+            count: 1,
+            figures: vec!["rtt_ms".into()],
+            message: "The clock stepped.".into(),
+        };
+        let way = Way { missing_bytes: 1, copies: 1, doubts: vec![doubt], ..Way::default() };
+        assert!(way.is_doubtful("rtt_ms") && !way.is_doubtful("bytes"));
+        let fields = serde_json::to_value(&way).unwrap();
+        for premise in [
+            Premise::Clock,
+            Premise::Complete,
+            Premise::Once,
+            Premise::Handshake,
+            Premise::BothDirections,
+            Premise::OneConnection,
+            Premise::Readable,
+        ] {
+            for name in premise.figures() {
+                assert!(fields.get(name).is_some(), "{premise:?}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_trip_that_cannot_be_is_doubtful_whoever_saved_it() {
+        let saved = |min| Way { rtt_ms: Some(Quantiles { min, ..Quantiles::default() }), ..Way::default() };
+        assert!(saved(-480.0).is_doubtful("rtt_ms") && saved(-480.0).is_doubtful("bits_per_second"));
+        assert!(!saved(0.0).is_doubtful("rtt_ms") && !saved(-480.0).is_doubtful("bytes"));
+    }
 }

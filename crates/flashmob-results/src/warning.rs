@@ -58,6 +58,10 @@ pub enum Code {
     Changed,
     /// Packets are missing from a capture, or could not be read.
     Incomplete,
+    /// The clock of a capture stepped: figures that rest on times are doubtful.
+    ClockStepped,
+    /// A capture has packets more than once.
+    Copies,
     /// The device's clock was not set: figures are valid, dates are not.
     ClockNotSet,
 }

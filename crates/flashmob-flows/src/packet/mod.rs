@@ -4,26 +4,34 @@
 //! kernel joins for segmentation offload (larger than any MTU, or with a length of 0) count as they are. Input is untrusted:
 //! no bytes cause a panic.
 
+mod fragments;
 mod link;
+mod network;
 #[cfg(test)]
 mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{
-    IpNumber, Ipv4HeaderSlice, Ipv6ExtensionsSlice, Ipv6Header, Ipv6HeaderSlice, TcpHeaderSlice, TcpOptionElement,
-};
+use etherparse::{TcpHeaderSlice, TcpOptionElement};
 
+pub use fragments::{Fragment, Fragments, NoHeader};
+use link::Layer;
 pub use link::LinkType;
-use link::Network;
 
 use crate::reader::Frame;
+
+/// Maximum of headers below TCP's, against packets made to nest.
+const LAYERS_MAX: usize = 16;
 
 /// A TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// When it was captured, since 1970-01-01 UTC.
     pub time_ns: i64,
+    /// Its number in the capture, from 1.
+    pub number: u64,
+    /// Identification of its IPv4 packet; `None` for IPv6.
+    pub identification: Option<u16>,
     /// Its sender.
     pub from: SocketAddr,
     /// Its receiver.
@@ -77,114 +85,196 @@ impl Segment {
 
 /// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub enum Packet<'a> {
     /// A TCP segment.
     Tcp(Segment),
-    /// Another known protocol.
-    Other,
-    /// Truncated before the end of its TCP header, malformed, a later fragment of TCP, or of an unknown link type.
-    Unreadable,
+    /// A part of a TCP segment; [`Fragments`] joins them.
+    Fragment(Fragment<'a>),
+    /// Another protocol.
+    Other(Protocol),
+    /// Nothing can be said about it.
+    Unreadable(Reason),
 }
 
-/// Parses the headers of a packet captured at `time_ns`.
-#[must_use]
-pub fn read(frame: &Frame<'_>, time_ns: i64) -> Packet {
-    let Some((network, offset)) = frame.link.network(frame.data) else { return Packet::Unreadable };
-    let data = frame.data.get(offset..).unwrap_or_default();
-    let original_bytes = (frame.original_bytes as usize).saturating_sub(offset);
-    let transport = match network {
-        Network::Other => return Packet::Other,
-        Network::Ipv4 => ipv4(data, original_bytes),
-        Network::Ipv6 => ipv6(data, original_bytes),
-        // The first four bits are the version.
-        Network::Ip => match data.first().map(|byte| byte >> 4) {
-            Some(4) => ipv4(data, original_bytes),
-            Some(6) => ipv6(data, original_bytes),
-            _ => Transport::Unreadable,
-        },
-    };
-    match transport {
-        Transport::Other => Packet::Other,
-        Transport::Unreadable => Packet::Unreadable,
-        Transport::Tcp { from, to, data, bytes } => {
-            tcp(time_ns, from, to, data, bytes).map_or(Packet::Unreadable, Packet::Tcp)
+/// Why a packet is not analyzed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The captured part ends before the end of its TCP header.
+    Cut,
+    /// Whole, but its lengths contradict each other.
+    Malformed,
+    /// A fragment of an IP packet of which others were not captured.
+    Fragment,
+    /// A link type that is not read.
+    LinkType(LinkType),
+}
+
+impl Reason {
+    /// The name in results.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Reason::Cut => "cut off by the capture before the end of the TCP header".into(),
+            Reason::Malformed => "malformed".into(),
+            Reason::Fragment => "fragments of IP packets without the others".into(),
+            Reason::LinkType(LinkType(u32::MAX)) => "other link types".into(),
+            Reason::LinkType(link) => format!("link type {} ({})", link.0, link.name()),
         }
     }
 }
 
-enum Transport<'a> {
-    Tcp {
-        from: IpAddr,
-        to: IpAddr,
-        data: &'a [u8],
-        /// Original length of TCP's header and data.
-        bytes: usize,
-    },
-    Other,
-    Unreadable,
+/// A protocol that is not TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// By its EtherType.
+    EtherType(u16),
+    /// By its number in IP.
+    Ip(u8),
+    /// By its number in PPP.
+    Ppp(u16),
+    /// By name.
+    Named(&'static str),
 }
 
-fn ipv4(data: &[u8], original_bytes: usize) -> Transport<'_> {
-    let Ok(header) = Ipv4HeaderSlice::from_slice(data) else { return Transport::Unreadable };
-    if header.protocol() != IpNumber::TCP {
-        return Transport::Other;
-    }
-    if header.fragments_offset().value() > 0 {
-        return Transport::Unreadable;
-    }
-    let header_bytes = header.slice().len();
-    let total_bytes = match header.total_len() {
-        // Packets for segmentation offload may have a length of 0.
-        0 => original_bytes,
-        // Ethernet pads short frames.
-        bytes => usize::from(bytes).min(original_bytes),
-    };
-    let rest = data.get(header_bytes..total_bytes.min(data.len())).unwrap_or_default();
-    Transport::Tcp {
-        from: header.source_addr().into(),
-        to: header.destination_addr().into(),
-        data: rest,
-        bytes: total_bytes.saturating_sub(header_bytes),
-    }
-}
-
-fn ipv6(data: &[u8], original_bytes: usize) -> Transport<'_> {
-    let Ok(header) = Ipv6HeaderSlice::from_slice(data) else { return Transport::Unreadable };
-    let behind_bytes = original_bytes.saturating_sub(Ipv6Header::LEN);
-    let payload_bytes = match header.payload_length() {
-        0 => behind_bytes,
-        bytes => usize::from(bytes).min(behind_bytes),
-    };
-    let end = Ipv6Header::LEN.saturating_add(payload_bytes).min(data.len());
-    let payload = data.get(Ipv6Header::LEN..end).unwrap_or_default();
-    let (extensions, next, rest, error) = Ipv6ExtensionsSlice::from_slice_lax(header.next_header(), payload);
-    if error.is_some() {
-        return Transport::Unreadable;
-    }
-    if next != IpNumber::TCP {
-        return Transport::Other;
-    }
-    // Later fragments have no TCP header.
-    if extensions.is_fragmenting_payload() && is_later_fragment(&extensions) {
-        return Transport::Unreadable;
-    }
-    Transport::Tcp {
-        from: header.source_addr().into(),
-        to: header.destination_addr().into(),
-        data: rest,
-        bytes: payload_bytes.saturating_sub(extensions.slice().len()),
+impl Protocol {
+    /// The name in results.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Protocol::EtherType(0x0806) => "arp".into(),
+            Protocol::EtherType(0x8863) => "pppoe discovery".into(),
+            Protocol::EtherType(0x8864) => "pppoe".into(),
+            Protocol::EtherType(0x888e) => "eapol".into(),
+            Protocol::EtherType(0x88cc) => "lldp".into(),
+            Protocol::EtherType(0x88e5) => "macsec".into(),
+            Protocol::EtherType(0x88e7) => "802.1ah".into(),
+            Protocol::EtherType(number) => format!("ethertype 0x{number:04x}"),
+            Protocol::Ip(1) => "icmp".into(),
+            Protocol::Ip(2) => "igmp".into(),
+            Protocol::Ip(17) => "udp".into(),
+            Protocol::Ip(47) => "gre".into(),
+            Protocol::Ip(50) => "esp".into(),
+            Protocol::Ip(58) => "icmpv6".into(),
+            Protocol::Ip(89) => "ospf".into(),
+            Protocol::Ip(115) => "l2tp".into(),
+            Protocol::Ip(132) => "sctp".into(),
+            Protocol::Ip(number) => format!("ip protocol {number}"),
+            Protocol::Ppp(0xc021) => "ppp lcp".into(),
+            Protocol::Ppp(0x8021) => "ppp ipcp".into(),
+            Protocol::Ppp(0x002d | 0x002f) => "ppp with compressed tcp headers".into(),
+            Protocol::Ppp(0x00fd) => "ppp compressed".into(),
+            Protocol::Ppp(0x0053) => "ppp encrypted".into(),
+            Protocol::Ppp(number) => format!("ppp protocol 0x{number:04x}"),
+            Protocol::Named(name) => name.into(),
+        }
     }
 }
 
-fn is_later_fragment(extensions: &Ipv6ExtensionsSlice<'_>) -> bool {
-    use etherparse::Ipv6ExtensionSlice;
-    extensions.clone().into_iter().any(|extension| match extension {
-        Ipv6ExtensionSlice::Fragment(fragment) => fragment.fragment_offset().value() > 0,
-        _ => false,
-    })
+/// Why parsing ended before TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    Other(Protocol),
+    Unreadable(Reason),
+    /// The data end within a header.
+    TooShort,
+    Malformed,
 }
 
-fn tcp(time_ns: i64, from: IpAddr, to: IpAddr, data: &[u8], bytes: usize) -> Option<Segment> {
+/// Parses the headers of a packet captured at `time_ns`, number `number` of its capture.
+#[must_use]
+pub fn read<'a>(frame: &Frame<'a>, time_ns: i64, number: u64) -> Packet<'a> {
+    match layers(frame) {
+        Ok(Found::Tcp(piece)) => match tcp(time_ns, number, &piece) {
+            Some(segment) => Packet::Tcp(segment),
+            None => Packet::Unreadable(frame_reason(frame)),
+        },
+        Ok(Found::Fragment(fragment)) => Packet::Fragment(fragment),
+        Err(Unread::Other(protocol)) => Packet::Other(protocol),
+        Err(Unread::Unreadable(reason)) => Packet::Unreadable(reason),
+        Err(Unread::TooShort) => Packet::Unreadable(frame_reason(frame)),
+        Err(Unread::Malformed) => Packet::Unreadable(Reason::Malformed),
+    }
+}
+
+/// A packet that ends within a header was cut off by the capture, or was sent so.
+fn frame_reason(frame: &Frame<'_>) -> Reason {
+    if frame.data.len() < frame.original_bytes as usize { Reason::Cut } else { Reason::Malformed }
+}
+
+/// Steps over headers until TCP's.
+fn layers<'a>(frame: &Frame<'a>) -> Result<Found<'a>, Unread> {
+    let (mut layer, at) = frame.link.layer(frame.data)?;
+    let is_padded = frame.link == LinkType::RADIOTAP && link::is_padded(frame.data.get(..at).unwrap_or_default());
+    let mut rest = Rest { data: frame.data, bytes: frame.original_bytes as usize };
+    rest = rest.behind(at)?;
+    for _ in 0..LAYERS_MAX {
+        let at = match layer {
+            Layer::Ipv4 | Layer::Ipv6 | Layer::Ip => match network::step(layer, rest)? {
+                network::Step::Found(found) => return Ok(found),
+                network::Step::Inner(inner, inside) => {
+                    (layer, rest) = (inner, inside);
+                    continue;
+                }
+            },
+            Layer::Ieee80211 if is_padded => {
+                let (next, at) = link::next(layer, rest.data)?;
+                layer = next;
+                at.next_multiple_of(4)
+            }
+            _ => {
+                let (next, at) = link::next(layer, rest.data)?;
+                layer = next;
+                at
+            }
+        };
+        rest = rest.behind(at)?;
+    }
+    Err(Unread::Other(Protocol::Named("nested headers")))
+}
+
+/// The rest of a packet behind its first headers.
+#[derive(Clone, Copy, Debug)]
+struct Rest<'a> {
+    /// The captured part.
+    data: &'a [u8],
+    /// The original length.
+    bytes: usize,
+}
+
+impl<'a> Rest<'a> {
+    /// The rest behind a header of this length.
+    fn behind(self, header_bytes: usize) -> Result<Rest<'a>, Unread> {
+        let data = self.data.get(header_bytes..).ok_or(Unread::TooShort)?;
+        Ok(Rest { data, bytes: self.bytes.saturating_sub(header_bytes) })
+    }
+
+    /// Without what follows the first `bytes`.
+    fn within(self, bytes: usize) -> Rest<'a> {
+        let bytes = bytes.min(self.bytes);
+        Rest { data: self.data.get(..bytes.min(self.data.len())).unwrap_or_default(), bytes }
+    }
+}
+
+/// The end of the way through the headers.
+enum Found<'a> {
+    Tcp(Piece<'a>),
+    Fragment(Fragment<'a>),
+}
+
+/// TCP's header and data.
+#[derive(Clone, Copy, Debug)]
+struct Piece<'a> {
+    from: IpAddr,
+    to: IpAddr,
+    /// Identification of the IPv4 packet.
+    identification: Option<u16>,
+    data: &'a [u8],
+    /// Original length of TCP's header and data.
+    bytes: usize,
+}
+
+fn tcp(time_ns: i64, number: u64, piece: &Piece<'_>) -> Option<Segment> {
+    let Piece { from, to, identification, data, bytes } = *piece;
     let header = TcpHeaderSlice::from_slice(data).ok()?;
     let data_bytes = bytes.checked_sub(header.slice().len())?;
     let mut options = Options::default();
@@ -200,6 +290,8 @@ fn tcp(time_ns: i64, from: IpAddr, to: IpAddr, data: &[u8], bytes: usize) -> Opt
     }
     Some(Segment {
         time_ns,
+        number,
+        identification,
         from: SocketAddr::new(from, header.source_port()),
         to: SocketAddr::new(to, header.destination_port()),
         sequence: header.sequence_number(),

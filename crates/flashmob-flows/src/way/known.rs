@@ -112,6 +112,11 @@ impl Knowledge {
         (self.known, measured)
     }
 
+    /// Forgets when acknowledgements were captured: the clock stepped.
+    pub fn forget_times(&mut self) {
+        self.stamp = None;
+    }
+
     fn shorten(&mut self, distance_ns: i64) {
         let distance_ns = distance_ns.max(0);
         self.distance_ns = Some(self.distance_ns.map_or(distance_ns, |least| least.min(distance_ns)));

@@ -3,16 +3,19 @@
 //! Definitions are those that Wireshark documents for `tcp.analysis`, so that counts are comparable; docs/analyzing-packets.md lists them.
 
 pub mod known;
+mod lacking;
 mod round_trips;
 pub mod rounds;
 
-use flashmob_results::capture;
+use flashmob_results::capture::{self, Doubt};
 
 use self::known::Knowledge;
+use self::lacking::Lacking;
 use self::round_trips::RoundTrips;
 use self::rounds::{Rounds, Sent};
 use crate::limits::Limits;
 use crate::packet::Segment;
+use crate::premise::{self, Broken};
 use crate::samples::Samples;
 use crate::sequence::Seen;
 use crate::series::Thinned;
@@ -39,6 +42,8 @@ pub struct Kind {
 pub struct Way {
     /// The counters; the other fields are set at the end.
     pub counts: capture::Way,
+    /// Packets that were captured more than once.
+    pub copied: Broken,
     /// Acknowledgements of new data.
     pub advances: u64,
     pub begin_ns: Option<i64>,
@@ -50,6 +55,7 @@ pub struct Way {
     sent_end: i64,
     acknowledged: Option<i64>,
     seen: Seen,
+    lacking: Lacking,
     round_trips: RoundTrips,
     pub knowledge: Knowledge,
     pub rounds: Rounds,
@@ -69,6 +75,7 @@ impl Way {
         let (samples, series) = (Samples::new(limits.samples), Thinned::new(limits.points));
         Way {
             counts: capture::Way::default(),
+            copied: Broken::default(),
             advances: 0,
             begin_ns: None,
             end_ns: 0,
@@ -77,6 +84,7 @@ impl Way {
             sent_end: 0,
             acknowledged: None,
             seen: Seen::default(),
+            lacking: Lacking::default(),
             round_trips: RoundTrips::default(),
             knowledge: Knowledge::default(),
             rounds: Rounds::new(limits.samples),
@@ -95,7 +103,10 @@ impl Way {
     pub fn sent(&mut self, segment: &Segment, begin: i64, end: i64, kind: Kind, since_s: f64, limits: &Limits) {
         let now_ns = segment.time_ns;
         if self.begin_ns.is_none() {
-            (self.begin_ns, self.origin, self.sent_end) = (Some(now_ns), begin, begin);
+            self.begin_ns = Some(now_ns);
+            if !self.seen.is_open() {
+                (self.origin, self.sent_end) = (begin, begin);
+            }
         }
         self.end_ns = self.end_ns.max(now_ns);
         let data_end = begin + i64::from(segment.data_bytes);
@@ -122,7 +133,7 @@ impl Way {
         if kind.is_probe {
             return;
         }
-        self.round_trips.sent(begin, end, now_ns, limits.waiting_segments);
+        self.round_trips.sent(begin, end, now_ns, is_resent, limits.waiting_segments);
         self.rounds.sent(&Sent {
             now_ns,
             begin,
@@ -142,6 +153,53 @@ impl Way {
         }
     }
 
+    /// Sets the sequence number of the first byte, which the handshake shows.
+    pub fn opened(&mut self, first: i64) {
+        if !self.seen.is_open() {
+            (self.origin, self.sent_end) = (first, first);
+            self.seen.open(first);
+            self.lacking.opened();
+        }
+    }
+
+    /// The clock of the capture stepped: no time spans the step.
+    pub fn stepped(&mut self) {
+        self.round_trips.forget();
+        self.knowledge.forget_times();
+    }
+
+    /// Notes a packet without data and with number `next`: its sender sent all data before that.
+    pub fn reached(&mut self, next: i64, now_ns: i64) {
+        if self.seen.is_open() && next > self.sent_end {
+            self.seen.reached(next, now_ns);
+            self.rounds.reached(next);
+            self.sent_end = next;
+        }
+    }
+
+    /// Notes a FIN, which has the number `at` and no data.
+    pub fn ended(&mut self, at: i64) {
+        self.lacking.ended(at);
+    }
+
+    /// Premises of the figures that the capture breaks, without those of the connection.
+    fn broken(&self, is_handshake_known: bool, seconds: f64) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        let carries = self.counts.data_packets > 0;
+        if self.counts.missing_bytes > 0 {
+            doubts.push(premise::missing(&self.counts, &self.lacking.broken, seconds));
+        }
+        if self.counts.copies > 0 {
+            doubts.push(premise::copies(self.counts.copies, &self.copied));
+        }
+        if carries && self.flight_bytes.count() == 0 {
+            doubts.push(premise::one_direction());
+        } else if carries && !is_handshake_known {
+            doubts.push(premise::no_handshake());
+        }
+        doubts
+    }
+
     /// Adds an acknowledgement with its window (`None` if the scale is unknown).
     pub fn acknowledged(
         &mut self,
@@ -156,7 +214,8 @@ impl Way {
         if segment.data_bytes == 0 && is_plain {
             self.counts.acknowledgements += 1;
         }
-        if let Some(round_trip_ns) = self.round_trips.acknowledged(acknowledged, now_ns) {
+        // Packets of several queues may be captured after those that answer them.
+        if let Some(round_trip_ns) = self.round_trips.acknowledged(acknowledged, now_ns).filter(|ns| *ns >= 0) {
             let ms = round_trip_ns as f64 / 1e6;
             self.rtt_ms.add(ms);
             self.rtt_series.add((acknowledged - self.origin) as f64, ms);
@@ -170,6 +229,7 @@ impl Way {
         if segment.is_reset {
             return;
         }
+        self.lacking.acknowledged(&mut self.seen, acknowledged, now_ns, segment.number);
         let stamp = segment.options.timestamps.map(|(own, _)| own);
         self.knowledge.told(now_ns, stamp, acknowledged, window, limits.unseen_acknowledgements);
         if is_plain {
@@ -199,10 +259,13 @@ impl Way {
         there_ns + self.knowledge.distance_ns().unwrap_or(0)
     }
 
-    /// Converts it to the form of results.
-    pub fn finish(mut self, are_windows_known: bool) -> capture::Way {
+    /// Converts it to the form of results. `doubts` are those of the whole connection.
+    pub fn finish(mut self, are_windows_known: bool, mut doubts: Vec<Doubt>) -> capture::Way {
         self.rounds.end(self.end_ns);
+        self.counts.missing_bytes = self.lacking.finish(&mut self.seen);
         let seconds = self.begin_ns.map_or(0.0, |begin| (self.end_ns - begin) as f64 / 1e9);
+        doubts.extend(self.broken(are_windows_known, seconds));
+        doubts.retain(|_| self.counts.data_packets > 0 || self.counts.missing_bytes > 0);
         let part = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
         capture::Way {
             bits_per_second: if seconds > 0.0 { self.counts.unique_bytes as f64 * 8.0 / seconds } else { 0.0 },
@@ -219,6 +282,7 @@ impl Way {
                 rtt_ms: self.rtt_series.points(),
                 window_bytes: self.window_series.points(),
             },
+            doubts,
             ..self.counts
         }
     }

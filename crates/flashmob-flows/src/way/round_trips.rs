@@ -21,8 +21,8 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Adds data from `begin` to `end`; at most `limit` segments are kept.
-    pub fn sent(&mut self, begin: i64, end: i64, now_ns: i64, limit: usize) {
+    /// Adds data from `begin` to `end`, which may be sent again without that the first was captured; at most `limit` segments are kept.
+    pub fn sent(&mut self, begin: i64, end: i64, now_ns: i64, is_resent: bool, limit: usize) {
         match self.waiting.back() {
             Some(last) if begin < last.end => {
                 let from = self.waiting.partition_point(|w| w.end <= begin);
@@ -31,10 +31,15 @@ impl RoundTrips {
                 }
             }
             _ if self.waiting.len() < limit => {
-                self.waiting.push_back(Waiting { begin, end, sent_ns: now_ns, is_resent: false });
+                self.waiting.push_back(Waiting { begin, end, sent_ns: now_ns, is_resent });
             }
             _ => {}
         }
+    }
+
+    /// Forgets all segments: round trips across a step of the clock are not known.
+    pub fn forget(&mut self) {
+        self.waiting.clear();
     }
 
     /// Removes all segments before `acknowledged`; returns the round trip in nanoseconds, if one is measured.
@@ -58,14 +63,16 @@ mod tests {
     fn only_what_was_sent_once_and_ends_there_is_measured() {
         let mut trips = RoundTrips::default();
         for at in 0..6 {
-            trips.sent(at * 100, at * 100 + 100, at, 10);
+            trips.sent(at * 100, at * 100 + 100, at, false, 10);
         }
         assert_eq!(trips.acknowledged(100, 50), Some(50));
         assert_eq!(trips.acknowledged(250, 60), None, "in the middle of a segment");
-        trips.sent(200, 300, 61, 10);
+        trips.sent(200, 300, 61, true, 10);
         assert_eq!(trips.acknowledged(300, 70), None, "sent twice");
         assert_eq!(trips.acknowledged(500, 80), Some(76), "from the last of several");
         assert_eq!(trips.acknowledged(500, 90), None, "once");
+        trips.sent(600, 700, 91, true, 10);
+        assert_eq!(trips.acknowledged(700, 92), None, "sent twice, captured once");
     }
 
     #[test]
@@ -73,7 +80,7 @@ mod tests {
         for (limit, measured) in [(2, None), (3, Some(7)), (4, Some(7))] {
             let mut trips = RoundTrips::default();
             for at in 0..3 {
-                trips.sent(at * 100, at * 100 + 100, at, limit);
+                trips.sent(at * 100, at * 100 + 100, at, false, limit);
             }
             assert_eq!(trips.acknowledged(300, 9), measured, "{limit}");
         }

@@ -128,6 +128,11 @@ impl Rounds {
         self.round = Some(self.packet(round, sent));
     }
 
+    /// Data before this number were sent, though not captured.
+    pub fn reached(&mut self, number: i64) {
+        self.sent_end = self.sent_end.max(number);
+    }
+
     /// Ends the last round.
     pub fn end(&mut self, now_ns: i64) {
         if let Some(round) = self.round.take() {

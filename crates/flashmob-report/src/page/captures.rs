@@ -11,6 +11,8 @@ use crate::words;
 /// Directions of each capture with evidence for their verdicts, and with a row.
 const VERDICTS_MAX: usize = 5;
 const ROWS_MAX: usize = 50;
+/// Doubts of each direction.
+const DOUBTS_MAX: usize = 8;
 
 /// The main finding.
 pub fn found(capture: &Capture) -> String {
@@ -20,7 +22,11 @@ pub fn found(capture: &Capture) -> String {
         Some(main) => format!(
             "{all}; most data: {}, {}{}",
             ends(&main),
-            words::bits_per_second(main.way.bits_per_second),
+            format!(
+                "{}{}",
+                words::bits_per_second(main.way.bits_per_second),
+                if main.way.is_doubtful("bits_per_second") { " ⚠ (doubtful)" } else { "" }
+            ),
             held(&main)
         ),
         None => format!("{all}; none carried much data"),
@@ -29,8 +35,9 @@ pub fn found(capture: &Capture) -> String {
 
 fn held(main: &CapturedWay) -> String {
     let verdict = main.way.verdict.as_ref();
+    let mark = if main.way.is_doubtful("verdict") { " ⚠ (doubtful)" } else { "" };
     verdict.map_or(String::new(), |v| {
-        format!(", {} for {} of the time", flows::cause(v.cause), words::percent(v.fraction))
+        format!(", {} for {} of the time{mark}", flows::cause(v.cause), words::percent(v.fraction))
     })
 }
 
@@ -67,6 +74,10 @@ pub fn section(entries: &[Entry]) -> Markup {
                 @else { (scrolling(&format!("{}: connections", entry.name), table(&ways))) }
                 @if ways.len() > ROWS_MAX { p.muted { "The other " (words::count((ways.len() - ROWS_MAX) as u64)) " ways are in the result." } }
                 @if capture.left_out > 0 { p.muted { (words::plural(capture.left_out, "connection")) " more with less data are not in the result." } }
+                @if ways.iter().take(ROWS_MAX).any(|main| !doubts(main).is_empty()) {
+                    p { "⚠: doubtful, because the capture breaks a premise of the figure." }
+                    ul.warnings { @for main in ways.iter().take(ROWS_MAX) { @for doubt in doubts(main) { li { strong { (ends(main)) } ": " (doubt) } } } }
+                }
                 ul.warnings { @for main in ways.iter().take(VERDICTS_MAX) { @if let Some(v) = &main.way.verdict { li { (verdict(main, v)) } } } }
             }
         }
@@ -88,30 +99,46 @@ fn table(ways: &[CapturedWay]) -> Markup {
     super::table("dense named", columns, ways.iter().take(ROWS_MAX).map(row))
 }
 
+/// The doubts about a direction: which packet breaks which premise.
+fn doubts(main: &CapturedWay) -> Vec<String> {
+    let way = main.way;
+    let mut all: Vec<String> = (way.doubts.iter().take(DOUBTS_MAX))
+        .map(|doubt| {
+            let message = words::plain(&doubt.message, 300);
+            doubt.packet.map_or_else(|| message.clone(), |packet| format!("Packet {packet}: {message}"))
+        })
+        .collect();
+    if way.doubts.is_empty() && way.is_doubtful("rtt_ms") {
+        all.push("A round trip is negative: the clock of the capture stepped. Analyze the capture again.".into());
+    }
+    all
+}
+
 fn row(main: &CapturedWay) -> Markup {
     let way = main.way;
+    let mark = |figure| if way.is_doubtful(figure) { " ⚠" } else { "" };
     let of = |q: Option<Quantiles>, part: fn(&Quantiles) -> f64| q.map(|q| part(&q)).filter(|v| v.is_finite());
     let bytes = |value: Option<f64>| words::or_dash(value.map(|v| words::bytes(v.max(0.0) as u64)));
     let time = |value: Option<f64>| words::or_dash(value.map(words::time_ms));
     html! {
         tr {
             th { (ends(main)) }
-            td { (way.verdict.as_ref().map_or("–", |v| flows::cause(v.cause))) }
-            td { (words::bytes(way.unique_bytes)) }
-            td { (words::bits_per_second(way.bits_per_second)) }
-            td { (words::count(way.data_packets)) }
+            td { (way.verdict.as_ref().map_or("–", |v| flows::cause(v.cause))) (mark("verdict")) }
+            td { (words::bytes(way.unique_bytes)) (mark("unique_bytes")) }
+            td { (words::bits_per_second(way.bits_per_second)) (mark("bits_per_second")) }
+            td { (words::count(way.data_packets)) (mark("data_packets")) }
             td { (words::number(way.packet_bytes)) }
-            td { (words::count(way.resent)) }
-            td { (words::count(way.out_of_order)) }
-            td { (words::count(way.duplicate_acknowledgements)) }
-            td { (words::number(way.segments_per_acknowledgement)) }
-            td { (time(of(way.rtt_ms, |q| q.median))) }
-            td { (time(of(way.rtt_ms, |q| q.p99))) }
-            td { (bytes(of(way.flight_bytes, |q| q.median))) }
-            td { (bytes(of(way.flight_bytes, |q| q.max))) }
-            td { (bytes(of(way.window_bytes, |q| q.max))) }
-            td { (words::count(way.full_windows)) }
-            td { (words::count(way.zero_windows)) }
+            td { (words::count(way.resent)) (mark("resent")) }
+            td { (words::count(way.out_of_order)) (mark("out_of_order")) }
+            td { (words::count(way.duplicate_acknowledgements)) (mark("duplicate_acknowledgements")) }
+            td { (words::number(way.segments_per_acknowledgement)) (mark("segments_per_acknowledgement")) }
+            td { (time(of(way.rtt_ms, |q| q.median))) (mark("rtt_ms")) }
+            td { (time(of(way.rtt_ms, |q| q.p99))) (mark("rtt_ms")) }
+            td { (bytes(of(way.flight_bytes, |q| q.median))) (mark("flight_bytes")) }
+            td { (bytes(of(way.flight_bytes, |q| q.max))) (mark("flight_bytes")) }
+            td { (bytes(of(way.window_bytes, |q| q.max))) (mark("window_bytes")) }
+            td { (words::count(way.full_windows)) (mark("full_windows")) }
+            td { (words::count(way.zero_windows)) (mark("zero_windows")) }
         }
     }
 }

@@ -140,7 +140,7 @@ fn drawn(shown: &[Shown], view: &View) -> Figures {
         let figure = Traces {
             title: format!("{}: {}", shown.name, view.what),
             description: format!("{} over {}; the last value is {}.", view.y_title, view.x_title, words::number(last)),
-            caption: format!("{}{note}", (view.caption)(&shown.main)),
+            caption: format!("{}{note}{}", (view.caption)(&shown.main), doubt(&shown.main)),
             y_title: view.y_title.into(),
             x_title: view.x_title.into(),
             across,
@@ -150,6 +150,11 @@ fn drawn(shown: &[Shown], view: &View) -> Figures {
         figures.push((shown.name.clone(), Box::new(move |nth| figure.draw(nth))));
     }
     figures
+}
+
+/// Follows the caption of a figure of which values are doubtful.
+fn doubt(main: &CapturedWay) -> &'static str {
+    if main.way.is_doubtful("series") { " ⚠: doubtful, see the table of connections." } else { "" }
 }
 
 /// One scale for all figures if they are comparable, so that slopes are comparable as well.

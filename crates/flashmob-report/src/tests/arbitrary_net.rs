@@ -136,6 +136,7 @@ fn capture() -> impl Strategy<Value = Document> {
         elapsed_s: value,
         has_opening: false,
         opening_rtt_ms: Some(value),
+        doubts: Vec::new(),
         up,
         down,
     });

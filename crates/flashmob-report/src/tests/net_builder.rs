@@ -307,6 +307,7 @@ pub fn captured_way(window: f64, flight: f64, rtt_ms: f64, queue_ms: f64) -> cap
             rtt_ms: every.clone().map(|n| ((n * 1_448) as f64, rtt_ms + queue_ms * 2.0 * (swing(n) - 0.5))).collect(),
             window_bytes: every.map(|n| (second(n), window)).collect(),
         },
+        ..capture::Way::default()
     }
 }
 
@@ -320,6 +321,7 @@ pub fn captured(label: Option<&str>, way: capture::Way) -> Document {
         elapsed_s: 5.2,
         has_opening: true,
         opening_rtt_ms: Some(16.4),
+        doubts: Vec::new(),
         up: capture::Way { packets: 1_000, acknowledgements: 1_000, ..capture::Way::default() },
         down: way,
     };
@@ -338,6 +340,8 @@ pub fn capture_of(label: Option<&str>, flows: Vec<capture::Flow>) -> Document {
         begun_unix_s: 1_790_000_000.5,
         elapsed_s: 5.4,
         ended_by: None,
+        not_analyzed: Vec::new(),
+        doubts: Vec::new(),
         left_out: 0,
         flows,
     };

@@ -211,6 +211,36 @@ fn every_repetition_and_way_is_a_row_void_ones_included() {
 }
 
 #[test]
+fn figures_whose_premise_the_capture_breaks_are_marked() {
+    let sound = captured_way(60_000.0, 58_000.0, 20.0, 2.0);
+    let row = |html: &str| {
+        html.split("<tr>")
+            .find(|part| part.contains("→ 10.0.0.1:49152</th>"))
+            .unwrap()
+            .split("</tr>")
+            .next()
+            .unwrap()
+            .to_string()
+    };
+    let html = page(vec![captured(None, sound.clone())]);
+    assert!(!row(&html).contains('⚠') && !html.contains("breaks a premise"));
+    let doubt = capture::Doubt {
+        premise: capture::Premise::Clock,
+        packet: Some(98),
+        count: 1,
+        figures: vec!["rtt_ms".into(), "series".into()],
+        message: "The clock stepped.".into(),
+    };
+    let html = page(vec![captured(None, capture::Way { doubts: vec![doubt], ..sound.clone() })]);
+    assert_eq!(row(&html).matches('⚠').count(), 2, "two quantiles");
+    assert!(html.contains("Packet 98: The clock stepped.") && html.contains("doubtful, see the table of connections"));
+    // Saved by a version that did not look at the clock.
+    let rtt_ms = sound.rtt_ms.map(|rtt| capture::Quantiles { min: -480.0, ..rtt });
+    let html = page(vec![captured(None, capture::Way { rtt_ms, ..sound })]);
+    assert!(html.contains("A round trip is negative") && row(&html).contains("Mbit/s ⚠"));
+}
+
+#[test]
 fn many_connections_keep_the_page_small() {
     let flow = |number: u64| {
         let mut way = captured_way(60_000.0, 58_000.0, 20.0, 2.0);
@@ -223,6 +253,7 @@ fn many_connections_keep_the_page_small() {
             elapsed_s: 5.0,
             has_opening: false,
             opening_rtt_ms: None,
+            doubts: Vec::new(),
             up: way.clone(),
             down: way,
         }

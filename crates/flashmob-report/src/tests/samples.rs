@@ -131,6 +131,7 @@ fn capture() -> Document {
         elapsed_s: 5.2,
         has_opening: number == 0,
         opening_rtt_ms: Some(16.4),
+        doubts: Vec::new(),
         up: Way { packets: 1_000, acknowledgements: 1_000, ..Way::default() },
         down: thinned(down),
     };

@@ -70,5 +70,14 @@ fn analyze(
         }
     }
     let (form, lost_packets) = (reader.form(), reader.lost_packets());
-    Ok(Heard { source, form, summary: analyzer.finish(), lost_packets, ended_by, is_interrupted, is_modelled: false })
+    Ok(Heard {
+        source,
+        form,
+        summary: analyzer.finish(),
+        lost_packets,
+        ended_by,
+        is_interrupted,
+        is_modelled: false,
+        unwritten: None,
+    })
 }

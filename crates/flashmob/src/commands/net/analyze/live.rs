@@ -52,17 +52,19 @@ pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> any
     });
     let mut analyzer = Analyzer::new(limits);
     analyzer.only_port(args.filter_port);
+    let mut unwritten = None;
     let outcome = while_it_runs(&mut child, args.time, &cancel, |packets| {
         let mut reader = CaptureReader::open(packets)?;
         loop {
-            let mut kept = Ok(());
             let is_more = reader.next_with(|frame| {
-                if args.filter_port.is_none_or(|port| concerns(&packet::read(&frame, 0), port)) {
+                if args.filter_port.is_none_or(|port| concerns(&packet::read(&frame, 0, 0), port)) {
                     analyzer.take(&frame);
-                    kept = keeper.as_mut().map_or(Ok(()), |keeper| keeper.packet(interface, &frame));
+                    if let Some(Err(error)) = keeper.as_mut().map(|keeper| keeper.packet(interface, &frame)) {
+                        log::error!("{error:#}; the analysis goes on without the file");
+                        (unwritten, keeper) = (Some(error), None);
+                    }
                 }
             });
-            kept?;
             if !is_more {
                 return Ok(());
             }
@@ -76,8 +78,8 @@ pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> any
     let said = said.join().unwrap_or_default();
     outcome.with_context(|| format!("capturing on {interface} failed: {}", said.trim()))?;
     let lost_packets = dropped(&said).unwrap_or(0);
-    if let Some(keeper) = keeper {
-        keeper.end(interface, lost_packets)?;
+    if let Some(Err(error)) = keeper.map(|keeper| keeper.end(interface, lost_packets)) {
+        unwritten = Some(error);
     }
     Ok(Heard {
         source: interface.to_string(),
@@ -88,6 +90,7 @@ pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> any
         is_interrupted: args.time.is_some() && cancel.load(Ordering::Relaxed),
         // The lab sets this variable for its commands.
         is_modelled: std::env::var_os("FLASHMOB_LAB").is_some(),
+        unwritten,
     })
 }
 
@@ -186,8 +189,13 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn concerns(packet: &Packet, port: u16) -> bool {
-    matches!(packet, Packet::Tcp(segment) if segment.from.port() == port || segment.to.port() == port)
+/// True for TCP of this port, and for fragments, of which only the first has a port.
+fn concerns(packet: &Packet<'_>, port: u16) -> bool {
+    match packet {
+        Packet::Tcp(segment) => segment.from.port() == port || segment.to.port() == port,
+        Packet::Fragment(_) => true,
+        Packet::Other(_) | Packet::Unreadable(_) => false,
+    }
 }
 
 /// Packets that the kernel dropped, as tcpdump reports at its end.

@@ -74,6 +74,8 @@ struct Heard {
     ended_by: Option<String>,
     is_interrupted: bool,
     is_modelled: bool,
+    /// Why the packets could not be written to the file of --write.
+    unwritten: Option<anyhow::Error>,
 }
 
 /// Runs the analysis.
@@ -90,14 +92,17 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     };
     let is_interrupted = heard.is_interrupted;
     let is_live = args.capture.is_some();
+    let mut heard = heard;
+    let unwritten = heard.unwritten.take();
     let document = record::document(heard, begun, args.label.clone());
-    if let Some(path) = &args.save {
-        tell::save(&document, path)?;
-    }
+    // A full disk takes the file, not the analysis.
+    let saved = args.save.as_ref().map_or(Ok(()), |path| tell::save(&document, path));
     let text = match args.output {
         Form::Table => text::render(&document),
         Form::Json => tell::json(&document)?,
     };
     tell::print(&text)?;
+    unwritten.map_or(Ok(()), Err)?;
+    saved?;
     Ok(if is_interrupted && !is_live { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
 }

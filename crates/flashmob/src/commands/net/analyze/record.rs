@@ -1,7 +1,8 @@
 //! The document of a capture, with reasons to doubt its figures.
 
+use flashmob_flows::packet::Reason;
 use flashmob_host::device;
-use flashmob_results::capture::{Capture, Flow};
+use flashmob_results::capture::{Capture, Flow, NotAnalyzed, Premise};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 
@@ -22,6 +23,8 @@ pub fn document(heard: Heard, begun: Begun, label: Option<String>) -> Document {
         begun_unix_s: summary.begin_ns as f64 / 1e9,
         elapsed_s: summary.elapsed_ns as f64 / 1e9,
         ended_by: heard.ended_by,
+        not_analyzed: summary.not_analyzed,
+        doubts: summary.doubts,
         left_out: summary.left_out,
         flows: summary.flows,
     };
@@ -49,9 +52,35 @@ fn warnings(capture: &Capture) -> Vec<Warning> {
         let text = "they look like losses and distort windows; capture less of each packet (tcpdump -s 128), filter by port, or use a larger buffer (-B)";
         add(Code::Incomplete, format!("{lost} packets were not captured because the machine was too busy: {text}"));
     }
-    if capture.unreadable_packets * 100 > capture.packets {
-        let text = "capture at least 128 bytes of each (tcpdump -s 128)";
-        add(Code::Incomplete, format!("{} packets could not be read: {text}", capture.unreadable_packets));
+    for packets in capture.not_analyzed.iter().filter(|packets| packets.is_unreadable) {
+        let NotAnalyzed { what, packets, first_packet, .. } = packets;
+        let remedy = remedy(what);
+        let text = format!("{packets} packets could not be read, the first is packet {first_packet}: {what}{remedy}");
+        add(Code::Incomplete, text);
+    }
+    // Nothing of TCP: what was there instead says why.
+    if capture.tcp_packets == 0 {
+        let others = capture.not_analyzed.iter().filter(|packets| !packets.is_unreadable);
+        let names: Vec<_> = others.map(|other| format!("{} {}", other.packets, other.what)).collect();
+        if !names.is_empty() {
+            add(Code::Incomplete, format!("no packet of TCP was found; the packets are: {}", names.join(", ")));
+        }
+    }
+    if let Some(doubt) = capture.doubts.iter().find(|doubt| doubt.premise == Premise::Clock) {
+        let packet = doubt.packet.unwrap_or(0);
+        let text = "capture with a clock that is not set meanwhile (tcpdump -j host_hiprec, or no NTP step)";
+        add(Code::ClockStepped, format!("packet {packet}: {} Remedy: {text}", doubt.message));
+    }
+    let ways = || capture.flows.iter().flat_map(|flow| [&flow.up, &flow.down]);
+    let missing_bytes = ways().map(|way| way.missing_bytes).fold(0, u64::saturating_add);
+    if missing_bytes > 0 {
+        let text = "capture less of each packet (tcpdump -s 128), filter by port, or use a larger buffer (-B)";
+        let missing = flashmob_text::Bytes(missing_bytes);
+        add(Code::Incomplete, format!("{missing} were acknowledged and not captured: {text}"));
+    }
+    let copies = ways().map(|way| way.copies).fold(0, u64::saturating_add);
+    if copies > 0 {
+        add(Code::Copies, format!("{copies} packets were captured more than once: capture on one interface (-i NAME)"));
     }
     let has_data = |flow: &&Flow| flow.up.data_packets + flow.down.data_packets > 0;
     let (with_data, without): (usize, usize) = (
@@ -66,4 +95,15 @@ fn warnings(capture: &Capture) -> Vec<Warning> {
         );
     }
     warnings
+}
+
+/// What helps against packets that could not be read.
+fn remedy(what: &str) -> &'static str {
+    if *what == *Reason::Cut.name() {
+        "; capture at least 128 bytes of each (tcpdump -s 128)"
+    } else if what.starts_with("link type") {
+        "; capture on an interface of another type, or convert the capture"
+    } else {
+        ""
+    }
 }

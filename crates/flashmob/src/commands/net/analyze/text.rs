@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flashmob_results::capture::{Capture, Cause, Flow, Way};
+use flashmob_results::capture::{Capture, Cause, Doubt, Flow, Way};
 use flashmob_results::{Document, Measurement};
 use flashmob_text::Bytes;
 
@@ -48,11 +48,18 @@ fn heading(capture: &Capture) -> String {
 
 fn block(text: &mut String, flow: &Flow) {
     let opening = match (flow.has_opening, flow.opening_rtt_ms) {
-        (true, Some(ms)) => format!("opened in {ms:.1} ms"),
+        (true, Some(ms)) => format!("opened in {ms:.1} ms{}", mark(flow.is_doubtful("opening_rtt_ms"))),
         (true, None) => "opened".into(),
         (false, _) => "handshake not captured".into(),
     };
-    let line = format!("{} {} > {}: {:.1} s, {opening}", flow.number, flow.client, flow.server, flow.elapsed_s);
+    let line = format!(
+        "{} {} > {}: {:.1} s{}, {opening}",
+        flow.number,
+        flow.client,
+        flow.server,
+        flow.elapsed_s,
+        mark(flow.is_doubtful("elapsed_s"))
+    );
     let _ = writeln!(text, "\n{}", harmless(&line));
     if flow.up.data_packets + flow.down.data_packets == 0 {
         text.push_str("  no data\n");
@@ -60,37 +67,66 @@ fn block(text: &mut String, flow: &Flow) {
     for (name, way) in [("up  ", &flow.up), ("down", &flow.down)] {
         if way.data_packets > 0 {
             self::way(text, name, way);
+        } else if way.missing_bytes > 0 {
+            let _ = writeln!(text, "  {name} no data of it were captured");
+            doubts(text, &way.doubts);
         }
     }
 }
 
+/// The mark of a doubtful figure; the reason follows below.
+fn mark(is_doubtful: bool) -> &'static str {
+    if is_doubtful { " (?)" } else { "" }
+}
+
+fn doubts(text: &mut String, doubts: &[Doubt]) {
+    for doubt in doubts {
+        let place = match (doubt.packet, doubt.count) {
+            (None, _) => String::new(),
+            (Some(packet), 0 | 1) => format!("packet {packet}: "),
+            (Some(packet), count) => format!("packet {packet} and {} more: ", count - 1),
+        };
+        fold(text, "       (?) ", &harmless(&format!("{place}{}", doubt.message)));
+    }
+}
+
 fn way(text: &mut String, name: &str, way: &Way) {
+    let mark = |figure| mark(way.is_doubtful(figure));
     let rtt = match &way.rtt_ms {
         Some(rtt) => match way.sender_rtt_ms.filter(|ms| *ms > rtt.min) {
             // Captured near the receiver: the path that its data waits for is on the other side.
-            Some(ms) => format!("rtt at least {:.1} ms (captured near the receiver)", ms + rtt.min),
-            None => format!("rtt {:.1} ms (min {:.1}, p99 {:.1})", rtt.median, rtt.min, rtt.p99),
+            Some(ms) => {
+                format!("rtt at least {:.1} ms{} (captured near the receiver)", ms + rtt.min, mark("rtt_ms"))
+            }
+            None => format!("rtt {:.1} ms{} (min {:.1}, p99 {:.1})", rtt.median, mark("rtt_ms"), rtt.min, rtt.p99),
         },
         None => "rtt unknown".into(),
     };
     let _ = writeln!(
         text,
-        "  {name} {:>9}  {}  {rtt}  retransmitted {} ({:.2} %)",
+        "  {name} {:>9}{}  {}{}  {rtt}  retransmitted {} ({:.2} %){}",
         Bytes(way.unique_bytes).to_string(),
+        mark("unique_bytes"),
         flashmob_text::bits_per_second(way.bits_per_second),
+        mark("bits_per_second"),
         way.resent,
-        100.0 * way.resent as f64 / way.data_packets.max(1) as f64
+        100.0 * way.resent as f64 / way.data_packets.max(1) as f64,
+        mark("resent")
     );
     let most = |of: &Option<flashmob_results::capture::Quantiles>| {
         of.as_ref().map_or("-".to_string(), |q| format!("{} (max {})", Bytes(q.median as u64), Bytes(q.max as u64)))
     };
     let _ = writeln!(
         text,
-        "       in flight {}, window {}, packets per ACK {:.1}, window closed {} times",
+        "       in flight {}{}, window {}{}, packets per ACK {:.1}{}, window closed {} times{}",
         most(&way.flight_bytes),
+        mark("flight_bytes"),
         most(&way.window_bytes),
+        mark("window_bytes"),
         way.segments_per_acknowledgement,
-        way.zero_windows
+        mark("segments_per_acknowledgement"),
+        way.zero_windows,
+        mark("zero_windows")
     );
     match &way.verdict {
         None if way.data_packets > 0 && way.flight_bytes.is_none() => {
@@ -98,14 +134,20 @@ fn way(text: &mut String, name: &str, way: &Way) {
         }
         None => text.push_str("       too little data to tell the limit\n"),
         Some(verdict) => {
-            let _ =
-                writeln!(text, "       {}, {:.0} % of the time", self::name(verdict.cause), 100.0 * verdict.fraction);
+            let _ = writeln!(
+                text,
+                "       {}, {:.0} % of the time{}",
+                self::name(verdict.cause),
+                100.0 * verdict.fraction,
+                mark("verdict")
+            );
             for sentence in &verdict.evidence {
                 fold(text, "         - ", &harmless(sentence));
             }
             fold(text, "         > ", &harmless(&verdict.remedy));
         }
     }
+    doubts(text, &way.doubts);
 }
 
 fn name(cause: Cause) -> &'static str {
