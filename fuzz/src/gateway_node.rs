@@ -159,6 +159,7 @@ impl NodeEnd {
                     welcome_sent_ns: u64::from(what) << (what & 31),
                     remembered: None,
                     mirror: None,
+                    knows_marks: what & 8 != 0,
                 };
                 welcome.encode(&mut bytes);
                 self.unresolved.clear();

@@ -12,6 +12,7 @@ use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::wire::HEADER_BYTES;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::condition::{Alive, put_alive, put_condition};
+use flashmob_core::wire::digest::unreadable_payload;
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
 use flashmob_core::wire::hello::{Charge, FromLinear, Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror, Recall, Recalled};
@@ -311,6 +312,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         welcome_sent_ns: 9,
         remembered: Some((4, 2)),
         mirror: Some(MirrorState { epoch: 3, nonce: 8, version: 1, len_bytes: 500 }),
+        knows_marks: false,
     }
     .encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
@@ -320,6 +322,11 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     let digest = |offset_bytes, len_bytes| WirePiece { op: Op::Digest, flags: OpFlags::NONE, offset_bytes, len_bytes };
     let mut digests = Vec::new();
     encode_batch(&mut digests, 10, &[digest(0, 4096), digest(1 << 40, 256 << 10), read(5, 5)], |_| ());
+    let mut marks = Vec::new();
+    let mark = WirePiece { op: Op::Write, flags: OpFlags::UNREADABLE, offset_bytes: 8192, len_bytes: 4096 };
+    let expected = WirePiece { flags: OpFlags::EXPECTED, ..digest(4096, 8192) };
+    encode_batch(&mut marks, 11, &[mark, expected], |out| out.extend_from_slice(&unreadable_payload(0x1234_5678)));
+    let marks_meta = &marks[HEADER_BYTES..marks.len() - 4096];
     let mut times = Vec::new();
     put_times(&mut times, &[piece_times(0), piece_times(2)]);
     let (mut condition, mut alive, mut progress) = (Vec::new(), Vec::new(), Vec::new());
@@ -382,6 +389,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         ("mirror", [vec![0], mirror].concat()),
         ("batch", [&[1, 0, 0, 0, 0][..], &batch[HEADER_BYTES..]].concat()),
         ("batch_of_digests", [&[1, 0, 0, 0, 0][..], &digests[HEADER_BYTES..]].concat()),
+        ("batch_of_marks", [&[1, 0, 0x10, 0, 0][..], marks_meta].concat()),
         ("batch_followed", [&[1, 0, 0, 0, 0][..], &followed_batch].concat()),
         ("times", meta(7, &times)),
         ("condition", meta(8, &condition)),

@@ -146,6 +146,8 @@ fn batch(meta: &[u8], payload_len: usize) {
     assert!(pieces.iter().all(|p| p.offset_bytes + u64::from(p.len_bytes) <= i64::MAX as u64));
     let mut digests = pieces.iter().filter(|p| p.op == Op::Digest);
     assert!(digests.all(|p| is_whole_blocks(p.offset_bytes, p.len_bytes) && p.len_bytes <= PIECE_BYTES_MAX));
+    let mut marks = pieces.iter().filter(|p| p.flags.marks_unreadable(p.op));
+    assert!(marks.all(|p| is_whole_blocks(p.offset_bytes, p.len_bytes)));
     let sum = |bytes: fn(&WirePiece) -> u32| pieces.iter().map(|p| bytes(p) as usize).sum::<usize>();
     assert_eq!(sum(WirePiece::payload_bytes), payload_len);
     assert!(sum(WirePiece::reply_bytes) <= PAYLOAD_BYTES_MAX);

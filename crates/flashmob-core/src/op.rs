@@ -91,6 +91,13 @@ impl OpFlags {
     /// Read bytes although their checksums do not match, and make the checksums match. For gateways of volumes with copies, which
     /// have decided that these bytes are the right ones; clients cannot ask for it.
     pub const UNVERIFIED: OpFlags = OpFlags(8);
+    /// Of a digest: corrupt blocks are told with the checksum that they should have ([`digest::Corrupt`]). The bit is that of UNVERIFIED; only
+    /// for nodes that know it ([`Welcome::knows_marks`](crate::wire::hello::Welcome::knows_marks)).
+    pub const EXPECTED: OpFlags = OpFlags::UNVERIFIED;
+    /// Of a write of whole blocks: their bytes are lost, and each has a checksum in the place of its bytes
+    /// ([`digest::unreadable_payload`]). They are marked, and reads of them fail until they are written whole. The bit is that of UNVERIFIED;
+    /// only for nodes that know it. Clients cannot ask for it.
+    pub const UNREADABLE: OpFlags = OpFlags::UNVERIFIED;
     /// Of a digest: hash what the flash has, past the page cache. The bit is that of FUA, which means nothing else there: a node of an earlier
     /// build hashes what the page cache has.
     pub const FROM_FLASH: OpFlags = OpFlags::FUA;
@@ -102,10 +109,21 @@ impl OpFlags {
     /// that of NO_HOLE, and means nothing to a node of an earlier build. Clients cannot ask for it.
     pub const URGENT: OpFlags = OpFlags::NO_HOLE;
 
+    /// Of a read at a node: it is not merged with its neighbours. Never on the wire.
+    pub const ALONE: OpFlags = OpFlags(128);
+
     /// The bits that have a meaning on the wire for an operation.
     #[must_use]
     pub fn known_of(op: Op) -> u8 {
-        if op == Op::Read { OpFlags::KNOWN | OpFlags::UNVERIFIED.0 } else { OpFlags::KNOWN }
+        let has_fourth = matches!(op, Op::Read | Op::Write | Op::Digest);
+        if has_fourth { OpFlags::KNOWN | OpFlags::UNVERIFIED.0 } else { OpFlags::KNOWN }
+    }
+
+    /// Whether it marks blocks as unreadable: see [`OpFlags::UNREADABLE`].
+    #[inline]
+    #[must_use]
+    pub fn marks_unreadable(self, op: Op) -> bool {
+        op == Op::Write && self.has(OpFlags::UNREADABLE)
     }
 
     /// Whether all bits of `other` are set.
@@ -197,7 +215,9 @@ mod tests {
         for op in Op::ALL {
             let known = OpFlags(OpFlags::known_of(op));
             assert!(known.has(OpFlags::FUA.with(OpFlags::NO_HOLE)) && !known.has(OpFlags::ONE_RUN));
-            assert_eq!(known.has(OpFlags::UNVERIFIED), op == Op::Read);
+            assert_eq!(known.has(OpFlags::UNVERIFIED), matches!(op, Op::Read | Op::Write | Op::Digest));
+            assert_eq!(OpFlags(15).marks_unreadable(op), op == Op::Write);
+            assert!(!OpFlags(7).marks_unreadable(op));
         }
     }
 }

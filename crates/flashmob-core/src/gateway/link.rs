@@ -87,6 +87,7 @@ impl Gateway {
             keeps_alive: true,
             hears_progress: true,
             keeps_mirror: true,
+            knows_marks: true,
             hears_service: self.config.keeps_live,
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),

@@ -300,6 +300,7 @@ impl Node {
             welcome_sent_ns: clock_ns(self.latest.max(received)),
             remembered,
             mirror: self.told_mirror(id),
+            knows_marks: hello.knows_marks,
         };
         if let Some(link) = self.links.get_mut(id.0) {
             link.out.append(|out| welcome.encode(out));

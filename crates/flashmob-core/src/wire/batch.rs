@@ -234,8 +234,12 @@ fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<
     if len_max > longest || is_empty {
         return Err(WireError::Malformed("batch: length"));
     }
-    if op == Op::Digest && !pieces[start..].iter().all(|p| digest::is_whole_blocks(p.offset_bytes, p.len_bytes)) {
+    let are_whole = || pieces[start..].iter().all(|p| digest::is_whole_blocks(p.offset_bytes, p.len_bytes));
+    if op == Op::Digest && !are_whole() {
         return Err(WireError::Malformed("batch: digest of a part of a block"));
+    }
+    if flags.marks_unreadable(op) && !are_whole() {
+        return Err(WireError::Malformed("batch: mark of a part of a block"));
     }
     let data_bytes = || pieces[start..].iter().map(|p| u64::from(p.len_bytes)).sum();
     Ok(match op {
@@ -324,7 +328,7 @@ mod tests {
                 let (mut meta, mut back) = (Vec::new(), Vec::new());
                 put_groups(&mut meta, 0, &[piece], |piece| *piece);
                 let payload_bytes = piece.payload_bytes() as usize;
-                let is_known = bit < 2 || (bit == 3 && op == Op::Read);
+                let is_known = bit < 2 || (bit == 3 && matches!(op, Op::Read | Op::Write | Op::Digest));
                 assert_eq!(decode_batch(&meta, payload_bytes, &mut back).is_ok(), is_known, "{op:?} {bit}");
             }
         }
@@ -363,6 +367,26 @@ mod tests {
         }
         assert_eq!(decodes(&[(0, PIECE_BYTES_MAX); 2048]), Some(PAYLOAD_BYTES_MAX as u64), "a full reply");
         assert_eq!(decodes(&[(0, PIECE_BYTES_MAX); 2049]), None);
+    }
+
+    #[test]
+    fn whole_blocks_are_marked_as_unreadable() {
+        for (offset_bytes, len_bytes, is_whole) in [
+            (0, 4096, true),
+            (8192, 8192, true),
+            (0, 4095, false),
+            (1, 4096, false),
+            (4096, 4097, false),
+            (0, 1, false),
+        ] {
+            for (flags, is_valid) in [(OpFlags::UNREADABLE, is_whole), (OpFlags::NONE, true)] {
+                let (mut meta, mut back) = (Vec::new(), Vec::new());
+                let piece = WirePiece { op: Op::Write, flags, offset_bytes, len_bytes };
+                put_groups(&mut meta, 0, &[piece], |piece| *piece);
+                let decoded = decode_batch(&meta, len_bytes as usize, &mut back);
+                assert_eq!(decoded.is_ok(), is_valid, "{offset_bytes}+{len_bytes} {flags:?}");
+            }
+        }
     }
 
     #[test]

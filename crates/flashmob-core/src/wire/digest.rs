@@ -4,9 +4,13 @@
 //! for each block in order XXH3 of its bytes, 64 bits with seed 0, little-endian. That is 0.2 % of the bytes. The hash finds accidents
 //! and differences; it is no protection against somebody who chooses the bytes.
 //!
-//! A block whose bytes do not match their checksum has [`CORRUPT`] in place of a hash. No block has that as its hash.
+//! A block whose bytes do not match their checksum has [`CORRUPT`] in place of a hash. Where the gateway asks for it
+//! ([`OpFlags::EXPECTED`](crate::op::OpFlags::EXPECTED)), it has [`Corrupt`] there, with the checksum that its bytes should have. No block has
+//! one of these as its hash.
 
 use twox_hash::XxHash3_64;
+
+use crate::checksum::checksum;
 
 /// Bytes of a block: what one hash is of.
 pub const DIGEST_BLOCK_BYTES: u32 = 4096;
@@ -31,23 +35,111 @@ pub fn answer_bytes(len_bytes: u32) -> u32 {
 /// either.
 pub const CORRUPT: u64 = u64::MAX;
 
-/// The hash of a block. One whose XXH3 is [`CORRUPT`] has the number before it.
+/// The smallest number that stands for a corrupt block. Those above it do, too.
+const CORRUPT_FIRST: u64 = 0xffff_fffe << 32;
+/// The bit that tells a block that is only corrupt from one that is marked.
+const UNMARKED: u64 = 1 << 32;
+
+/// What is known of a block whose bytes do not match their checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Corrupt {
+    /// CRC-32 of the bytes that should be there.
+    pub expected: u32,
+    /// A gateway has marked it as unreadable: no bytes of it were to be had.
+    pub is_marked: bool,
+}
+
+impl Corrupt {
+    /// The number that stands for such a block in a digest.
+    #[must_use]
+    pub fn code(self) -> u64 {
+        CORRUPT_FIRST | if self.is_marked { 0 } else { UNMARKED } | u64::from(self.expected)
+    }
+
+    /// What a number of a digest says of a corrupt block; `None` if it is a hash.
+    #[must_use]
+    pub fn of(hash: u64) -> Option<Corrupt> {
+        is_corrupt(hash).then_some(Corrupt { expected: hash as u32, is_marked: hash & UNMARKED == 0 })
+    }
+}
+
+/// Whether a number of a digest stands for a corrupt block, and is no hash.
+#[inline]
+#[must_use]
+pub fn is_corrupt(hash: u64) -> bool {
+    hash >= CORRUPT_FIRST
+}
+
+/// The hash of a block. One whose XXH3 would stand for a corrupt block has the number without its highest bit.
 #[must_use]
 pub fn digest_of(block: &[u8]) -> u64 {
-    XxHash3_64::oneshot(block).min(CORRUPT - 1)
+    no_code(XxHash3_64::oneshot(block))
+}
+
+fn no_code(hash: u64) -> u64 {
+    if is_corrupt(hash) { hash & !(1 << 63) } else { hash }
 }
 
 /// Whether two hashes say that their blocks are equal.
 #[inline]
 #[must_use]
 pub fn are_equal(one: u64, other: u64) -> bool {
-    one == other && one != CORRUPT
+    one == other && !is_corrupt(one)
+}
+
+/// The payload of a write that marks a block as unreadable ([`OpFlags::UNREADABLE`](crate::op::OpFlags::UNREADABLE)): CRC-32 of the bytes
+/// that should be there, little-endian; the rest counts for nothing.
+#[must_use]
+pub fn unreadable_payload(expected: u32) -> Vec<u8> {
+    let mut payload = vec![0; DIGEST_BLOCK_BYTES as usize];
+    payload[..4].copy_from_slice(&expected.to_le_bytes());
+    payload
+}
+
+/// What such a payload says of each of its blocks.
+pub fn expected_of(payload: &[u8]) -> impl Iterator<Item = u32> {
+    payload
+        .chunks(DIGEST_BLOCK_BYTES as usize)
+        .map(|block| block.first_chunk().map_or(0, |sum| u32::from_le_bytes(*sum)))
+}
+
+const MARK_MAGIC: [u8; 16] = *b"flashmob: lost\r\n";
+const MARK_EXPECTED_AT: usize = MARK_MAGIC.len();
+/// Behind it a mark is zeros, but for its last byte.
+const MARK_END: usize = MARK_EXPECTED_AT + 4;
+
+/// The bytes that a node puts in the place of a block that is marked as unreadable. They never have the expected checksum, so that reads
+/// of them fail.
+#[must_use]
+pub fn mark_of(expected: u32) -> Vec<u8> {
+    let mut mark = vec![0; DIGEST_BLOCK_BYTES as usize];
+    mark[..MARK_EXPECTED_AT].copy_from_slice(&MARK_MAGIC);
+    mark[MARK_EXPECTED_AT..MARK_END].copy_from_slice(&expected.to_le_bytes());
+    if checksum(&mark) == expected
+        && let Some(last) = mark.last_mut()
+    {
+        *last = 1;
+    }
+    mark
+}
+
+/// Whether bytes that have not the expected checksum are such a mark.
+#[must_use]
+pub fn is_mark(block: &[u8], expected: u32) -> bool {
+    block.len() == DIGEST_BLOCK_BYTES as usize && block == mark_of(expected)
 }
 
 /// Writes [`CORRUPT`] in place of the hash of block `index` of a digest; nothing if there is no such block.
 pub fn put_corrupt(digest: &mut [u8], index: usize) {
     if let Some(place) = digest.chunks_exact_mut(DIGEST_BYTES).nth(index) {
         place.copy_from_slice(&CORRUPT.to_le_bytes());
+    }
+}
+
+/// Writes what is known of a corrupt block in place of its hash; nothing if there is no such block.
+pub fn put_expected(digest: &mut [u8], index: usize, corrupt: Corrupt) {
+    if let Some(place) = digest.chunks_exact_mut(DIGEST_BYTES).nth(index) {
+        place.copy_from_slice(&corrupt.code().to_le_bytes());
     }
 }
 
@@ -128,6 +220,50 @@ mod tests {
     }
 
     #[test]
+    fn a_corrupt_block_tells_what_it_should_be_and_no_hash_is_taken_for_one() {
+        for (expected, is_marked, code) in [
+            (0, false, 0xffff_ffff_0000_0000u64),
+            (0xffff_ffff, false, CORRUPT),
+            (0, true, 0xffff_fffe_0000_0000),
+            (0x1234_5678, true, 0xffff_fffe_1234_5678),
+        ] {
+            let corrupt = Corrupt { expected, is_marked };
+            assert_eq!((corrupt.code(), Corrupt::of(code)), (code, Some(corrupt)));
+            assert!(!are_equal(code, code));
+            let mut digest = [0; 2 * DIGEST_BYTES];
+            put_expected(&mut digest, 1, corrupt);
+            put_expected(&mut digest, 2, corrupt);
+            assert_eq!(digests(&digest).collect::<Vec<_>>(), [0, code]);
+        }
+        for (hash, told) in [
+            (CORRUPT_FIRST - 1, CORRUPT_FIRST - 1),
+            (CORRUPT_FIRST, CORRUPT_FIRST & !(1 << 63)),
+            (CORRUPT, CORRUPT & !(1 << 63)),
+            (0, 0),
+        ] {
+            assert_eq!((no_code(hash), Corrupt::of(no_code(hash))), (told, None));
+        }
+    }
+
+    #[test]
+    fn a_mark_has_never_the_checksum_that_is_expected() {
+        for expected in [0, 1, 0xdead_beef, u32::MAX, checksum(&[7; BLOCK])] {
+            let mark = mark_of(expected);
+            assert_eq!(mark.len(), BLOCK);
+            assert!(checksum(&mark) != expected && is_mark(&mark, expected) && !is_mark(&mark, expected ^ 1));
+            assert!(!is_mark(&mark[1..], expected) && !is_mark(&[0; BLOCK], expected));
+            let payload = [unreadable_payload(expected), unreadable_payload(!expected)].concat();
+            assert_eq!(expected_of(&payload).collect::<Vec<_>>(), [expected, !expected]);
+        }
+        // The one value for which the mark would have the expected checksum.
+        let by_chance = 0x95a7_58e2;
+        let mut mark = mark_of(by_chance);
+        assert_eq!(mark.pop(), Some(1));
+        mark.push(0);
+        assert_eq!(checksum(&mark), by_chance);
+    }
+
+    #[test]
     fn a_digest_of_zeros_is_that_of_blocks_of_zeros() {
         let (mut zeros, mut blocks) = ([1; 3 * DIGEST_BYTES], [2; 3 * DIGEST_BYTES]);
         put_digest_of_zeros(&mut zeros);
@@ -182,6 +318,7 @@ mod tests {
         #[test]
         fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..9000), mut out in prop::collection::vec(any::<u8>(), 0..40)) {
             put_digest(&bytes, &mut out);
+            prop_assert!(expected_of(&bytes).count() == bytes.len().div_ceil(BLOCK) && !is_mark(&bytes, 7));
             put_digest_of_zeros(&mut out);
             prop_assert_eq!(digests(&out).count(), out.len() / DIGEST_BYTES);
         }

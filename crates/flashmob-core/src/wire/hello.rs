@@ -24,6 +24,9 @@ pub struct Hello {
     pub hears_progress: bool,
     /// The gateway keeps mirrors of its map on nodes: [`super::mirror`]. On the wire it is the third highest bit of the link's number.
     pub keeps_mirror: bool,
+    /// The gateway knows blocks that are marked as unreadable ([`OpFlags::UNREADABLE`](crate::op::OpFlags::UNREADABLE)). On the wire it is the
+    /// fourth highest bit of the link's number.
+    pub knows_marks: bool,
     /// The gateway shows how long nodes' stores take: [`super::service`]. On the wire it is the highest bit of the attempt's number, so that an
     /// older node takes it for a part of that. A gateway sets it in all its hellos or in none.
     pub hears_service: bool,
@@ -95,6 +98,9 @@ pub struct Welcome {
     /// The node keeps a mirror of the volume's map; what it has of that, `Default` if nothing. Only for a gateway that keeps mirrors, of a
     /// volume with copies.
     pub mirror: Option<MirrorState>,
+    /// The node knows blocks that are marked as unreadable, and digests that tell what corrupt blocks should be
+    /// ([`OpFlags::EXPECTED`](crate::op::OpFlags::EXPECTED)). Only set for a gateway that knows them.
+    pub knows_marks: bool,
 }
 
 listed! {
@@ -142,12 +148,16 @@ const WELCOME_NO_IO: u8 = 1;
 const WELCOME_MODELLED: u8 = 2;
 const WELCOME_KEEPS_ALIVE: u8 = 4;
 const WELCOME_KEEPS_MIRROR: u8 = 8;
+const WELCOME_KNOWS_MARKS: u8 = 16;
+const WELCOME_KNOWN: u8 =
+    WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE | WELCOME_KEEPS_MIRROR | WELCOME_KNOWS_MARKS;
 
 /// The largest number of a link.
-pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_MIRROR - 1;
+pub const LINK_NUMBER_MAX: u16 = HELLO_KNOWS_MARKS - 1;
 const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
 const HELLO_KEEPS_MIRROR: u16 = 1 << 13;
+const HELLO_KNOWS_MARKS: u16 = 1 << 12;
 
 /// The largest number of an attempt.
 pub const ATTEMPT_MAX: u32 = HELLO_HEARS_SERVICE - 1;
@@ -165,7 +175,8 @@ impl Hello {
             let keeps_alive = if self.keeps_alive { HELLO_KEEPS_ALIVE } else { 0 };
             let hears_progress = if self.hears_progress { HELLO_HEARS_PROGRESS } else { 0 };
             let keeps_mirror = if self.keeps_mirror { HELLO_KEEPS_MIRROR } else { 0 };
-            let flags = keeps_alive | hears_progress | keeps_mirror;
+            let knows_marks = if self.knows_marks { HELLO_KNOWS_MARKS } else { 0 };
+            let flags = keeps_alive | hears_progress | keeps_mirror | knows_marks;
             let hears_service = if self.hears_service { HELLO_HEARS_SERVICE } else { 0 };
             meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | flags).to_le_bytes());
             meta.extend_from_slice(&(self.attempt.min(ATTEMPT_MAX) | hears_service).to_le_bytes());
@@ -198,6 +209,7 @@ impl Hello {
             keeps_alive: link & HELLO_KEEPS_ALIVE != 0,
             hears_progress: link & HELLO_HEARS_PROGRESS != 0,
             keeps_mirror: link & HELLO_KEEPS_MIRROR != 0,
+            knows_marks: link & HELLO_KNOWS_MARKS != 0,
             hears_service: attempt & HELLO_HEARS_SERVICE != 0,
             attempt: attempt & ATTEMPT_MAX,
             extent: fields.u32()?,
@@ -258,7 +270,8 @@ impl Welcome {
             let flag = |is_set: bool, flag| u8::from(is_set) * flag;
             let (no_io, modelled) = (flag(self.no_io, WELCOME_NO_IO), flag(self.modelled, WELCOME_MODELLED));
             let keeps_mirror = flag(self.mirror.is_some(), WELCOME_KEEPS_MIRROR);
-            meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE) | keeps_mirror);
+            let knows_marks = flag(self.knows_marks, WELCOME_KNOWS_MARKS);
+            meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE) | keeps_mirror | knows_marks);
             meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
             meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
             self.mirror.iter().for_each(|mirror| mirror.put(meta));
@@ -281,10 +294,7 @@ impl Welcome {
         if remembered.is_some_and(|(epoch, version)| epoch.max(version) > CHARGE_NUMBER_MAX) {
             return Err(WireError::Malformed("welcome: remembered"));
         }
-        if flags & !(WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE | WELCOME_KEEPS_MIRROR) != 0
-            || size_bytes == 0
-            || size_bytes > i64::MAX as u64
-        {
+        if flags & !WELCOME_KNOWN != 0 || size_bytes == 0 || size_bytes > i64::MAX as u64 {
             return Err(WireError::Malformed("welcome"));
         }
         if welcome_sent_ns < hello_received_ns {
@@ -303,6 +313,7 @@ impl Welcome {
             welcome_sent_ns,
             remembered,
             mirror,
+            knows_marks: flags & WELCOME_KNOWS_MARKS != 0,
         })
     }
 }
@@ -360,20 +371,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
-            let (keeps_alive, hears_progress, keeps_mirror, hears_service) = flags;
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let (keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks) = flags;
             let from_linear = from_linear.filter(|_| charge.is_some()).map(|(extent_id, extents)| FromLinear { extent_id, extents });
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, hears_service, attempt: ids.3 & ATTEMPT_MAX, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, knows_marks, hears_service, attempt: ids.3 & ATTEMPT_MAX, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], remembered in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX)), mirror in prop::option::of((0..=CHARGE_NUMBER_MAX, any::<u64>())), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, flags: (bool, bool), times: [u64; 2], remembered in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX)), mirror in prop::option::of((0..=CHARGE_NUMBER_MAX, any::<u64>())), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
             let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
+            let (keeps_alive, knows_marks) = flags;
             let mirror = mirror.map(|(number, nonce)| MirrorState { epoch: number, nonce, version: number, len_bytes: nonce % (1 << 30) });
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered, mirror };
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered, mirror, knows_marks };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);
@@ -390,15 +402,17 @@ mod tests {
 
     #[test]
     fn a_node_from_before_one_of_the_flags_sees_a_link_number_and_a_gateway_no_flag() {
-        for (keeps_alive, hears_progress, keeps_mirror, hears_service, number, attempt) in [
-            (false, false, false, false, 3, 1),
-            (true, false, false, false, 0x8003, 1),
-            (true, true, false, false, 0xc003, 1),
-            (true, true, true, false, 0xe003, 1),
-            (true, true, true, true, 0xe003, 0x8000_0001),
+        for (keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, number, attempt) in [
+            (false, false, false, false, false, 3, 1),
+            (true, false, false, false, false, 0x8003, 1),
+            (true, true, false, false, false, 0xc003, 1),
+            (true, true, true, false, false, 0xe003, 1),
+            (true, true, true, true, false, 0xe003, 0x8000_0001),
+            (true, true, true, true, true, 0xf003, 0x8000_0001),
         ] {
             let mut bytes = Vec::new();
-            Hello { keeps_alive, hears_progress, keeps_mirror, hears_service, ..hello() }.encode(&mut bytes);
+            Hello { keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, ..hello() }
+                .encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
             assert_eq!(meta_of(&bytes)[26..30], u32::to_le_bytes(attempt));
         }
@@ -483,6 +497,7 @@ mod tests {
                 welcome_sent_ns,
                 remembered,
                 mirror: None,
+                knows_marks: false,
             }
             .encode(&mut bytes);
             meta_of(&bytes).to_vec()

@@ -300,6 +300,15 @@ impl Medium {
         if op.op == Op::Map && op.data.len() != MAP_BYTES {
             return Err(Failure::Invalid);
         }
+        if op.flags.marks_unreadable(op.op) {
+            // Only a checksum can tell that bytes are none.
+            if !self.is_summed() {
+                return Err(Failure::NotSupported);
+            }
+            if !digest::is_whole_blocks(op.offset_bytes, op.len_bytes) {
+                return Err(Failure::Invalid);
+            }
+        }
         if op.op == Op::Digest {
             let is_whole = digest::is_whole_blocks(op.offset_bytes, op.len_bytes);
             if !is_whole || op.data.len() != digest::answer_bytes(op.len_bytes) as usize {

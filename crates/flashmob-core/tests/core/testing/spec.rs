@@ -63,5 +63,6 @@ pub fn welcome(size_bytes: u64) -> Welcome {
         welcome_sent_ns: 0,
         remembered: None,
         mirror: None,
+        knows_marks: false,
     }
 }

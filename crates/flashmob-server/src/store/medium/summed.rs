@@ -12,12 +12,14 @@ use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
 use flashmob_core::op::{Failure, Op, OpFlags};
-use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, DIGEST_BYTES, put_corrupt, put_digest};
+use flashmob_core::wire::digest::{
+    Corrupt, DIGEST_BLOCK_BYTES, DIGEST_BYTES, is_mark, put_corrupt, put_digest, put_expected,
+};
 use rustix::io::Errno;
 
 use super::super::direct::{Bounce, CHUNK_BYTES, Window};
 use super::super::holes;
-use super::super::sums::format::{BLOCK_BYTES, SLOT_BLOCKS_MAX, sum_of, sum_of_parts};
+use super::super::sums::format::{BLOCK_BYTES, SLOT_BLOCKS_MAX, crc_of_sum, sum_of, sum_of_parts};
 use super::super::sums::{LOAD_MAX, Sums, SumsError, SumsStatus};
 use super::super::{StoreOp, TryRead, sys};
 use super::{DAMAGED, Medium, SUMMED, is_durable, unsupported};
@@ -127,16 +129,16 @@ impl Medium {
         let durable = is_durable(op);
         match op.op {
             Op::Read => self.read_summed(sums, offset, &mut op.data, op.flags.has(OpFlags::UNVERIFIED), bounce),
+            Op::Write if op.flags.marks_unreadable(op.op) => {
+                self.mark_unreadable(sums, offset, &op.data, durable, bounce)
+            }
             Op::Write => self.write_summed(sums, offset, &op.data, durable, bounce),
             Op::Flush => self.sync(),
             Op::Map => {
                 let mapped = holes::map(&self.opened, offset, op.len_bytes, &mut op.data);
                 mapped.map_err(|e| self.failed("seek", e))
             }
-            Op::Digest => {
-                let is_from_flash = op.flags.has(OpFlags::FROM_FLASH);
-                self.digest_summed(sums, offset, op.len_bytes as usize, is_from_flash, &mut op.data, bounce)
-            }
+            Op::Digest => self.digest_summed(sums, (offset, op.len_bytes as usize), op.flags, &mut op.data, bounce),
             // Copies have to stay equal, so what is trimmed has to be zeros everywhere.
             Op::Trim | Op::WriteZeroes => {
                 let keep_space = op.flags.has(OpFlags::NO_HOLE);
@@ -262,7 +264,8 @@ impl Medium {
                 return Ok(());
             }
         }
-        if is_unverified {
+        // A block that is marked has no bytes that could be the right ones.
+        if is_unverified && !is_mark(bytes, crc_of_sum(expected[0])) {
             sums.store(block, &[sum_of(bytes)]).map_err(|e| self.sums_failed("write", e))?;
             sums.adopted(block);
             log::warn!(
@@ -311,16 +314,16 @@ impl Medium {
         Err(self.found_bad(sums, block))
     }
 
-    /// Hashes blocks. One that does not match its checksum has a mark in place of a hash.
+    /// Hashes blocks. For one that does not match its checksum that is told in place of a hash.
     fn digest_summed(
         &self,
         sums: &Sums,
-        offset_bytes: u64,
-        len_bytes: usize,
-        is_from_flash: bool,
+        (offset_bytes, len_bytes): (u64, usize),
+        flags: OpFlags,
         out: &mut [u8],
         bounce: &mut Bounce,
     ) -> Result<(), Failure> {
+        let (is_from_flash, is_told) = (flags.has(OpFlags::FROM_FLASH), flags.has(OpFlags::EXPECTED));
         // Aligned for O_DIRECT, which the others may not be.
         let mut aligned = Bounce::new(BLOCK);
         let mut done = 0;
@@ -342,14 +345,24 @@ impl Medium {
                     self.judge(sums, block, bytes, false)
                 };
                 match judged {
-                    Err(Failure::Corrupt) => corrupt.push((block * BLOCK).wrapping_sub(offset_bytes)),
+                    Err(Failure::Corrupt) => {
+                        let mut known = [0];
+                        let loaded = sums.load(block, &mut known).map_err(|e| self.sums_failed("read", e));
+                        result = result.and(loaded);
+                        let expected = crc_of_sum(known[0]);
+                        let told = Corrupt { expected, is_marked: is_mark(bytes, expected) };
+                        corrupt.push(((block * BLOCK).wrapping_sub(offset_bytes), told));
+                    }
                     judged => result = result.and(judged),
                 }
             })?;
             result?;
             let part = &blocks[window.skip_bytes..window.skip_bytes + window.take_bytes];
             put_digest(part, &mut out[done / BLOCK_BYTES * DIGEST_BYTES..]);
-            corrupt.iter().for_each(|&at| put_corrupt(out, (at / BLOCK) as usize));
+            for (at, told) in corrupt {
+                let index = (at / BLOCK) as usize;
+                if is_told { put_expected(out, index, told) } else { put_corrupt(out, index) }
+            }
             done += window.take_bytes;
         }
         Ok(())

@@ -43,6 +43,12 @@ pub fn sum_of(block: &[u8]) -> u32 {
     checksum_of([block, &ZEROS[block.len()..]]) ^ CRC_OF_ZEROS
 }
 
+/// The CRC-32 of a block with this checksum, and the other way round.
+#[must_use]
+pub fn crc_of_sum(sum: u32) -> u32 {
+    sum ^ CRC_OF_ZEROS
+}
+
 /// The checksum of a block that lies in parts.
 #[must_use]
 pub fn sum_of_parts(parts: [&[u8]; 3]) -> u32 {

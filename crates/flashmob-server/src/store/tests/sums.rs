@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::store::sums::format::{BLOCK_BYTES, Change, SLOT_BLOCKS_MAX, Shape, UNIT_BYTES, sum_of};
-use flashmob_core::wire::digest::{CORRUPT, answer_bytes, digest_of, digests};
+use flashmob_core::checksum::checksum;
+use flashmob_core::wire::digest::{CORRUPT, Corrupt, answer_bytes, digest_of, digests, unreadable_payload};
 use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 
@@ -194,6 +195,75 @@ fn a_gateway_may_take_bytes_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = Rig::open(config(&dir.path().join("data"), SIZE_BYTES, (Engine::Threads, false)));
     assert_eq!(rig.one(with(OpFlags::UNVERIFIED, read(1, 5, 5))).data, [0; 5]);
+}
+
+#[test]
+fn a_digest_tells_what_a_corrupt_block_should_be_where_that_is_asked_for() {
+    for variant in variants() {
+        let mut bed = Bed::new(variant);
+        let all = blocks(7, 4);
+        bed.write(0, &all).unwrap();
+        bed.damage(BLOCK, b"rotten");
+        let expected = checksum(&all[BLOCK..2 * BLOCK]);
+        let told = Corrupt { expected, is_marked: false }.code();
+        let right = digest_of(&all[2 * BLOCK..3 * BLOCK]);
+        assert_eq!(bed.digest_with(OpFlags::EXPECTED, BLOCK, 2 * BLOCK), [told, right], "{variant:?}");
+        let both = OpFlags::EXPECTED.with(OpFlags::FROM_FLASH);
+        assert_eq!(bed.digest_with(both, BLOCK, 2 * BLOCK), [told, right], "{variant:?}");
+        assert_eq!(bed.digest(BLOCK, 2 * BLOCK), [CORRUPT, right], "{variant:?}");
+    }
+}
+
+#[test]
+fn a_block_that_is_marked_is_an_error_until_it_is_written_whole() {
+    for variant in variants() {
+        let mut bed = Bed::new(variant);
+        let old = blocks(7, 4);
+        bed.write(0, &old).unwrap();
+        assert_eq!(bed.read(0, 4 * BLOCK), Ok(old.clone()), "{variant:?}: it was verified");
+        let expected = [0xdead_beef, 0x95a7_58e2];
+        let payload = expected.map(unreadable_payload).concat();
+        let mark = with(OpFlags::UNREADABLE, write(1, BLOCK as u64, payload.clone()));
+        assert_eq!(bed.rig.one(mark).result, Ok(()), "{variant:?}");
+        let told = expected.map(|expected| Corrupt { expected, is_marked: true }.code());
+        for _ in 0..2 {
+            assert_eq!(bed.read(BLOCK, BLOCK), Err(Failure::Corrupt), "{variant:?}");
+            assert_eq!(bed.read(2 * BLOCK + 7, 1), Err(Failure::Corrupt), "{variant:?}");
+            assert_eq!(bed.read(0, BLOCK), Ok(old[..BLOCK].to_vec()), "{variant:?}");
+            assert_eq!(bed.read(3 * BLOCK, BLOCK), Ok(old[3 * BLOCK..].to_vec()), "{variant:?}");
+            assert_eq!(bed.write(BLOCK + 1, &[1; 100]), Err(Failure::Corrupt), "{variant:?}");
+            assert_eq!(bed.digest_with(OpFlags::EXPECTED, BLOCK, 2 * BLOCK), told, "{variant:?}");
+            // No gateway makes bytes of it by asking for it as it is.
+            let taken = bed.rig.one(with(OpFlags::UNVERIFIED, read(1, BLOCK as u64, BLOCK)));
+            assert_eq!(taken.result, Err(Failure::Corrupt), "{variant:?}");
+            assert_eq!(bed.status().bad_blocks, 2, "{variant:?}");
+            bed = bed.reopened(|_, _| ());
+            assert_eq!(bed.read(2 * BLOCK, BLOCK), Err(Failure::Corrupt), "{variant:?}");
+            assert_eq!(bed.read(BLOCK, BLOCK), Err(Failure::Corrupt), "{variant:?}");
+        }
+        let new = blocks(8, 2);
+        bed.write(BLOCK, &new).unwrap();
+        assert_eq!(bed.read(BLOCK, 2 * BLOCK), Ok(new), "{variant:?}");
+        assert_eq!(bed.status().bad_blocks, 0, "{variant:?}");
+    }
+    // Nothing but a checksum tells that bytes are none.
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = Rig::open(config(&dir.path().join("data"), SIZE_BYTES, (Engine::Threads, false)));
+    let done = rig.one(with(OpFlags::UNREADABLE, write(1, 0, unreadable_payload(1))));
+    assert_eq!(done.result, Err(Failure::NotSupported));
+}
+
+#[test]
+fn what_has_the_expected_checksum_is_right_though_it_is_to_be_marked() {
+    for variant in variants() {
+        let mut bed = Bed::new(variant);
+        let all = blocks(7, 2);
+        bed.write(0, &all).unwrap();
+        let payload = unreadable_payload(checksum(&all[BLOCK..]));
+        assert_eq!(bed.rig.one(with(OpFlags::UNREADABLE, write(1, BLOCK as u64, payload.clone()))).result, Ok(()));
+        assert_eq!(bed.read(0, 2 * BLOCK), Ok(all), "{variant:?}");
+        assert_eq!(bed.status().bad_blocks, 0, "{variant:?}");
+    }
 }
 
 #[test]

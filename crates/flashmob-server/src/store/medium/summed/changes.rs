@@ -1,10 +1,12 @@
 //! Changes of an extent with checksums: bytes and checksums together, whole blocks, within a section.
 
+use flashmob_core::checksum::checksum;
 use flashmob_core::op::Failure;
+use flashmob_core::wire::digest::{expected_of, mark_of};
 use rustix::io::Errno;
 
 use super::super::super::direct::{Bounce, Window};
-use super::super::super::sums::format::{BLOCK_BYTES, Change, UNIT_BLOCKS, sum_of};
+use super::super::super::sums::format::{BLOCK_BYTES, Change, UNIT_BLOCKS, crc_of_sum, sum_of};
 use super::super::super::sums::{LOAD_MAX, Section, Sums};
 use super::super::{Medium, ZEROS};
 use super::{BLOCK, blocks_of};
@@ -57,6 +59,49 @@ impl Medium {
             self.sum_units(sums, &window, bounce)?;
             self.write_section(sums, &window, &data[done..done + window.take_bytes], durable, bounce)?;
             done += window.take_bytes;
+        }
+        Ok(())
+    }
+
+    /// Marks whole blocks as unreadable: their bytes are lost, and each gets the checksum that these should have. A block whose bytes have it is
+    /// right, and is left as it is. Reads of the others fail until they are written whole.
+    pub(super) fn mark_unreadable(
+        &self,
+        sums: &Sums,
+        offset_bytes: u64,
+        payload: &[u8],
+        durable: bool,
+        bounce: &mut Bounce,
+    ) -> Result<(), Failure> {
+        for (at, expected) in (offset_bytes..).step_by(BLOCK_BYTES).zip(expected_of(payload)) {
+            // With O_DIRECT it may be more than the block.
+            let window = self.window(at, BLOCK_BYTES);
+            self.sum_units(sums, &window, bounce)?;
+            let (first, count) = blocks_of(&window);
+            let section = sums.enter(first, count);
+            let blocks = bounce.slice(window.len_bytes);
+            if let Err(failure) = self.read_exact(window.start_bytes, blocks)
+                && count > 1
+            {
+                return Err(failure);
+            }
+            let block = &mut blocks[window.skip_bytes..window.skip_bytes + BLOCK_BYTES];
+            let is_right = checksum(block) == expected;
+            if !is_right {
+                block.copy_from_slice(&mark_of(expected));
+            }
+            // A page that was verified must not be answered from the mapping any more.
+            self.forget_mapped(at, BLOCK);
+            let change = Change::Sums { first: at / BLOCK, sums: vec![crc_of_sum(expected)] };
+            self.change(sums, &section, change, durable, || self.write_exact(window.start_bytes, blocks, durable))?;
+            self.forget_mapped(at, BLOCK);
+            if !is_right {
+                sums.found_bad(at / BLOCK);
+                log::warn!(
+                    "{}: the block at {at} is lost, as no copy has it: it is answered as an error until it is written again",
+                    self.path.display()
+                );
+            }
         }
         Ok(())
     }
