@@ -423,7 +423,7 @@ impl<T> Elevator<T> {
     #[inline]
     fn merged(&self, op: Op, flags: OpFlags, offset_bytes: u64, len_bytes: u32, key: Key) -> Option<u32> {
         let next = &self.entries[key.slot()].entry;
-        if next.op != op || next.flags != flags {
+        if next.op != op || next.flags != flags || flags.has(OpFlags::ALONE) {
             return None;
         }
         // The sweep ascends: `next` does not begin before the operation.

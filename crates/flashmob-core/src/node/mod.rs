@@ -469,7 +469,11 @@ impl Node {
         self.store_load -= op.load;
         self.slow_flushes -= usize::from(op.is_slow);
         self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
-        self.finish_parts(&mut op, done);
+        if done.result == Err(Failure::Corrupt) && op.issue.op == Op::Read && op.parts.len() > 1 {
+            self.read_apart(&mut op);
+        } else {
+            self.finish_parts(&mut op, done);
+        }
         self.parts_pool.push(op.parts);
         self.settle_fences();
     }

@@ -255,6 +255,17 @@ impl Node {
         data
     }
 
+    /// A read of several pieces hit a block that does not match its checksum: each piece is read alone, as the others may be well.
+    pub(super) fn read_apart(&mut self, op: &mut InStore) {
+        for part in op.parts.drain(..) {
+            let Some(link) = self.batches.get(part.tag.batch).map(|batch| batch.link) else { continue };
+            if let Some(link) = self.links.get_mut(link.0) {
+                link.pieces_in_store -= 1;
+            }
+            self.elevator.push(Entry { flags: part.flags.with(OpFlags::ALONE), ..part });
+        }
+    }
+
     /// Answers the pieces of an operation that the store has ended.
     pub(super) fn finish_parts(&mut self, op: &mut InStore, mut done: StoreDone) {
         let is_read = op.issue.op.returns_data();

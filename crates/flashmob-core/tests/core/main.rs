@@ -28,6 +28,7 @@ mod mirrors;
 mod node_links;
 mod node_sequence;
 mod one_way;
+mod reads_apart;
 mod review;
 mod samples;
 mod slow_flush;
