@@ -175,6 +175,14 @@ listed! {
         MovedUnproven => "moved-unproven",
         /// A copy moves without a flush of its new place.
         MovedUnflushed => "moved-unflushed",
+        /// A chunk is not copied at all if one block of its source does not match its checksum.
+        RottenChunkGivenUp => "rotten-chunk-given-up",
+        /// A block is healed with what a copy has that is behind, whatever checksum it should have.
+        HealedUnproven => "healed-unproven",
+        /// Changes of a block go on while it is healed, and it is not looked at afterwards.
+        HealedUnlocked => "healed-unlocked",
+        /// A copy becomes current without a mark on a block that its source has lost.
+        LostBlockUnmarked => "lost-block-unmarked",
         /// The copy that is made on another member gets no changes meanwhile.
         GuestMissesChanges => "guest-misses-changes",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.

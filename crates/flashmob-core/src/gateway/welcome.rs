@@ -62,6 +62,7 @@ impl Gateway {
         node.links_up += 1;
         node.no_io = welcome.no_io;
         node.modelled = welcome.modelled;
+        node.knows_marks = welcome.knows_marks;
         if node.links_up == 1 {
             self.actions.push_back(Action::Tell(Event::NodeUp {
                 name: node.name.clone(),

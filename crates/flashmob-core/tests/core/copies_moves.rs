@@ -301,8 +301,15 @@ fn where_bytes_cannot_be_given_back_that_is_tried_once() {
 }
 
 #[test]
-fn a_chunk_that_cannot_be_read_stays_and_is_told() {
+fn a_chunk_that_cannot_be_read_stays_and_is_told_where_nodes_know_no_marks() {
     let mut bed = bed(2, 1, 2);
+    for node in 0..2 {
+        bed.nodes[node].knows_marks = false;
+        bed.unlink(node);
+        bed.until_connecting(node);
+        bed.link(node);
+        bed.pass(SECOND);
+    }
     let from = bed.place_of(0, 0);
     bed.rot(0, 0, 3);
     let others = copies_on(&bed)[from] - 1;

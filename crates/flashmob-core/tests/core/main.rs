@@ -12,6 +12,7 @@ mod copies_moves;
 mod copies_open;
 mod copies_pause;
 mod copies_pieces;
+mod copies_rescue;
 mod copies_rot;
 mod copies_scrub;
 mod copies_shrink;

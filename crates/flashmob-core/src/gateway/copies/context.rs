@@ -56,6 +56,11 @@ impl Cx<'_> {
         self.nodes.get(self.node(member)).is_some_and(|node| node.links_up > 0)
     }
 
+    /// Whether a member's node knows blocks that are marked as unreadable.
+    pub(super) fn knows_marks(&self, member: u16) -> bool {
+        self.nodes.get(self.node(member)).is_some_and(|node| node.knows_marks)
+    }
+
     /// When a member last answered I/O.
     pub(super) fn answered(&self, member: u16) -> Time {
         let Some(node) = self.nodes.get(self.node(member)) else { return Time::default() };

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::log::Waiter;
-use super::places::bit;
 use super::{Copies, Cx};
 use crate::copies::{Marks, Record};
 use crate::op::Failure;
@@ -73,7 +72,7 @@ impl Copies {
         let marks = self.image.marks(chunk);
         let news = copies & !marks.behind;
         self.counters.evicted_copies += u64::from(news.count_ones());
-        if self.jobs.get(&chunk).is_some_and(|job| (job.targets | bit(job.source)) & news != 0) {
+        if self.jobs.get(&chunk).is_some_and(|job| job.copies() & news != 0) {
             self.void_jobs.insert(chunk);
         }
         self.mark(chunk, Marks { behind: marks.behind | copies, doubtful: marks.doubtful & !copies, ..marks })

@@ -8,7 +8,8 @@
 
 use super::pieces::Pieces;
 use super::ranges::{DataRanges, range_bytes};
-use super::repair::Run;
+use super::repair::{Run, RunKind};
+use super::rescue::Rescue;
 use super::{Copies, Cx, Inner, PLACES_MAX, bit, each, mask};
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
@@ -53,6 +54,8 @@ pub enum Step {
     Digest([Option<Vec<u8>>; PLACES_MAX]),
     Fetch,
     Repair,
+    /// A block of the source does not match its checksum.
+    Rescue(Box<Rescue>),
     /// The targets make what they got permanent.
     Flush,
     /// The marks have to be durable.
@@ -69,6 +72,8 @@ pub struct Job {
     /// The ranges to go through, if not all. Nothing changes the chunk meanwhile.
     pub data: Option<DataRanges>,
     pub step: Step,
+    /// The digests of the range tell what corrupt blocks should be.
+    pub is_told: bool,
     /// What differs in the range, the first of it last.
     pub runs: Vec<Run>,
     /// Requests of it that are not answered: by copy.
@@ -76,6 +81,14 @@ pub struct Job {
     pub since: Time,
     /// Of one that copies: how it takes its time.
     pub pieces: Pieces,
+}
+
+impl Job {
+    /// The copies that it works with.
+    pub fn copies(&self) -> u8 {
+        let witnesses = if let Step::Rescue(rescue) = &self.step { rescue.witnesses } else { 0 };
+        self.targets | bit(self.source) | witnesses
+    }
 }
 
 impl Copies {
@@ -120,6 +133,7 @@ impl Copies {
             range: (0, 0),
             data,
             step,
+            is_told: false,
             runs: Vec::new(),
             open: Vec::new(),
             since: cx.now,
@@ -198,19 +212,26 @@ impl Copies {
                     self.lock(cx, chunk, range);
                 }
                 Step::Lock => {
-                    let (mut range, all) = (job.range, job.targets | bit(job.source));
+                    let (mut range, all, goal) = (job.range, job.targets | bit(job.source), job.goal);
                     let run = job.runs.last().copied();
                     if let Some(run) = run {
                         range = (run.at, run.at + run.len);
                     }
-                    let flags = if job.goal.is_of_flash() { OpFlags::FROM_FLASH } else { OpFlags::NONE };
+                    let flags = if goal.is_of_flash() { OpFlags::FROM_FLASH } else { OpFlags::NONE };
                     if self.is_range_busy(chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
                         return;
                     }
-                    if run.is_some() {
-                        return self.fetch(cx, chunk);
+                    match run {
+                        Some(Run { kind: RunKind::Rescue, .. }) => return self.begin_rescue(cx, chunk),
+                        Some(_) => return self.fetch(cx, chunk),
+                        None => {}
                     }
-                    self.set_step(chunk, Step::Digest(Default::default()));
+                    // Repairs of what readers find do without: their blocks come from any copy that matches.
+                    let is_told = !goal.is_of_flash() && self.know_marks(cx, chunk, all);
+                    let flags = if is_told { OpFlags::EXPECTED } else { flags };
+                    if let Some(job) = self.jobs.get_mut(&chunk) {
+                        (job.step, job.is_told) = (Step::Digest(Default::default()), is_told);
+                    }
                     let len = range.1 - range.0;
                     for copy in each(all) {
                         let room = vec![0; Op::Digest.reply_bytes(len) as usize];
@@ -218,7 +239,8 @@ impl Copies {
                     }
                     return;
                 }
-                Step::Holes(_) | Step::Digest(_) | Step::Fetch | Step::Repair | Step::Flush | Step::Commit => return,
+                Step::Holes(_) | Step::Digest(_) | Step::Fetch | Step::Repair => return,
+                Step::Rescue(_) | Step::Flush | Step::Commit => return,
             }
         }
     }
@@ -286,6 +308,9 @@ impl Copies {
         if self.void_jobs.contains(&chunk) {
             return;
         }
+        if self.jobs.get(&chunk).is_some_and(|job| matches!(job.step, Step::Rescue(_))) {
+            return self.rescue_answered(cx, (chunk, copy), result);
+        }
         let data = match result {
             Ok(data) => data,
             Err(failure) => return self.job_failed(cx, chunk, copy, failure),
@@ -351,7 +376,7 @@ impl Copies {
 
     /// Ends the job on a chunk if a copy has a part in it: that copy is not what it was.
     pub(super) fn drop_job_of(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize) {
-        let has_part = |job: &Job| (job.targets | bit(job.source)) & bit(copy) != 0;
+        let has_part = |job: &Job| job.copies() & bit(copy) != 0;
         if self.jobs.get(&chunk).is_some_and(has_part) {
             self.give_up(cx, chunk);
         }

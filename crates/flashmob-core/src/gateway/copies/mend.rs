@@ -16,8 +16,8 @@ const RANGES_MAX: usize = 64;
 const CHUNKS_MAX: usize = 1024;
 /// When a range that could not be mended, or a job that failed, is tried again.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-/// When copies are made equal again of a chunk whose only source is corrupt.
-pub(super) const STUCK_FOR: Duration = Duration::from_secs(60);
+/// When copies are made equal again of a chunk whose only source is corrupt, where nodes do not know marks.
+const STUCK_FOR: Duration = Duration::from_secs(60);
 /// How often the owner is told.
 pub(super) const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -175,7 +175,8 @@ impl Copies {
         self.rot.remove(&chunk);
     }
 
-    /// The source of a resync is corrupt: another current copy has to mend it first.
+    /// The source of a copy is corrupt, and the block cannot be rescued: a node knows no marks, or a copy that would be given up may be the only one
+    /// that has it. Another current copy has to mend the source first.
     pub(super) fn source_is_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some((source, range)) = self.jobs.get(&chunk).map(|job| (job.source, job.range)) else { return };
         let others = self.current(chunk) & !bit(source) & !self.corrupt_of(chunk);

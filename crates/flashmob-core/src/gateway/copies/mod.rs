@@ -46,6 +46,7 @@ mod ranges;
 mod read;
 mod repair;
 mod replace;
+mod rescue;
 mod resize;
 mod scrub;
 mod search;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::jobs::{Goal, Job, Step};
 use super::pace::Pace;
 use super::ranges::RANGE_BYTES_MAX;
-use super::repair::Run;
+use super::repair::{Run, RunKind};
 use super::{Copies, Cx};
 use crate::planted::{self, Bug};
 use crate::units::{Time, bring_forward};
@@ -72,7 +72,8 @@ impl Copies {
         let job = self.jobs.get(&chunk)?;
         let run = *job.runs.last()?;
         let bytes_max = cx.lane.piece_bytes(cx.now).min(job.pieces.bytes_max());
-        let piece = Run { len: run.len.min(bytes_max), ..run };
+        let is_whole = run.kind == RunKind::Rescue;
+        let piece = if is_whole { run } else { Run { len: run.len.min(bytes_max), ..run } };
         if !self.may_start(cx, chunk, piece.len * run.targets.count_ones()) {
             return None;
         }

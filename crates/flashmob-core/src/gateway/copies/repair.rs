@@ -1,16 +1,16 @@
 //! What differs in a range of a chunk is found by digests, read from one copy and written to the others.
 //!
-//! A block that does not match its checksum equals nothing ([`CORRUPT`]). It is taken from another copy that may be believed: when copies are
-//! compared or mended any current one, else the source alone.
+//! A block that does not match its checksum equals nothing. It is taken from another copy that may be believed: when copies are compared or mended
+//! any current one. Where a copy is made from another, [`super::rescue`] has what becomes of such a block of that one.
 
 use super::jobs::{Goal, Step};
-use super::mend::{STUCK_FOR, TELL_EVERY};
+use super::mend::TELL_EVERY;
 use super::scrub::{BadBlock, Flaw};
 use super::{Copies, Cx, bit, each, mask};
 use crate::copies::COPIES_MAX;
 use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
-use crate::wire::digest::{CORRUPT, DIGEST_BLOCK_BYTES, are_equal, digests};
+use crate::wire::digest::{CORRUPT, Corrupt, DIGEST_BLOCK_BYTES, are_equal, digests, is_corrupt};
 
 /// Most bytes that are copied at once.
 const RUN_BYTES: u32 = 64 << 10;
@@ -25,8 +25,18 @@ pub struct Run {
     pub source: usize,
     /// The copies that are not.
     pub targets: u8,
+    pub kind: RunKind,
+}
+
+/// What is done with such bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// They are copied.
+    Copy,
     /// No copy matches its checksum: what the source has is taken for right.
-    pub is_adopted: bool,
+    Adopt,
+    /// The source does not match its checksum: see [`super::rescue`]. A block.
+    Rescue,
 }
 
 impl Copies {
@@ -35,15 +45,17 @@ impl Copies {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
         let (goal, preferred, all, from) = (job.goal, job.source, job.targets | bit(job.source), job.range.0);
+        let (is_told, targets_of_job) = (job.is_told, job.targets);
         let is_torn = goal == Goal::Compare && self.image.marks(chunk).is_torn;
         let believed = if goal.is_copying() { bit(preferred) } else { all };
+        let can_rescue = goal.is_copying() && is_told && !planted::is(Bug::RottenChunkGivenUp);
         let hash = |copy: usize, index: usize| {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
         };
         let blocks = answers[preferred].as_deref().map_or(0, |digest| digests(digest).len());
         let (mut runs, mut has_unreadable): (Vec<Run>, bool) = (Vec::new(), false);
         for index in 0..blocks {
-            let is_good = |copy: &usize| hash(*copy, index) != CORRUPT;
+            let is_good = |copy: &usize| !is_corrupt(hash(*copy, index));
             let good = mask(each(all).filter(is_good));
             let mut hashes = each(good).map(|copy| hash(copy, index));
             let first = hashes.next();
@@ -60,10 +72,17 @@ impl Copies {
                 continue;
             }
             let source = Some(preferred).filter(is_good).or_else(|| each(believed).find(is_good));
-            // After all copies lost power, a block may be torn on each. One that is behind has nothing that would have to be kept.
-            let is_adopted = source.is_none() && is_torn;
+            if source.is_none() && can_rescue {
+                let (at, len) = (from + index as u32 * DIGEST_BLOCK_BYTES, DIGEST_BLOCK_BYTES);
+                runs.push(Run { at, len, source: preferred, targets: targets_of_job, kind: RunKind::Rescue });
+                continue;
+            }
+            // After all copies lost power, a block may be torn on each; not one that was known to be lost before. One that is behind has nothing
+            // that would have to be kept.
+            let is_marked = |copy: usize| is_told && Corrupt::of(hash(copy, index)).is_some_and(|c| c.is_marked);
+            let is_adopted = source.is_none() && is_torn && !each(all).any(is_marked);
             let Some(source) = source.or(is_adopted.then_some(preferred)) else {
-                has_unreadable = true;
+                has_unreadable |= goal.is_copying();
                 if !goal.is_copying() {
                     self.tell_unreadable(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
                 }
@@ -82,23 +101,21 @@ impl Copies {
             if is_adopted {
                 self.tell_adopted(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
             }
-            self.counters.mended += each(targets).filter(|&copy| hash(copy, index) == CORRUPT).count() as u64;
+            self.counters.mended += each(targets).filter(|&copy| is_corrupt(hash(copy, index))).count() as u64;
             let (at, len) = (from + index as u32 * DIGEST_BLOCK_BYTES, DIGEST_BLOCK_BYTES);
+            let kind = if is_adopted { RunKind::Adopt } else { RunKind::Copy };
             let same = |run: &&mut Run| {
-                (run.source, run.targets, run.is_adopted) == (source, targets, is_adopted)
+                (run.source, run.targets, run.kind) == (source, targets, kind)
                     && run.at + run.len == at
                     && run.len + len <= RUN_BYTES
             };
             match runs.last_mut().filter(same) {
                 Some(run) => run.len += len,
-                None => runs.push(Run { at, len, source, targets, is_adopted }),
+                None => runs.push(Run { at, len, source, targets, kind }),
             }
         }
-        if has_unreadable && goal.is_copying() {
-            return self.source_is_corrupt(cx, chunk);
-        }
         if has_unreadable {
-            self.stuck_for(cx, chunk, STUCK_FOR);
+            return self.source_is_corrupt(cx, chunk);
         }
         runs.reverse();
         if let Some(job) = self.jobs.get_mut(&chunk) {
@@ -121,9 +138,9 @@ impl Copies {
     /// Reads a run from its source.
     pub(super) fn fetch(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
-        let Some(&Run { at, len, source, is_adopted, .. }) = job.runs.last() else { return };
+        let Some(&Run { at, len, source, kind, .. }) = job.runs.last() else { return };
         job.step = Step::Fetch;
-        let flags = if is_adopted { OpFlags::UNVERIFIED } else { OpFlags::NONE };
+        let flags = if kind == RunKind::Adopt { OpFlags::UNVERIFIED } else { OpFlags::NONE };
         let goal = job.goal;
         self.ask(cx, chunk, source, (Op::Read, flags), (at, len), vec![0; len as usize]);
         if goal.is_copying() && planted::is(Bug::RunFreeTooEarly) {

@@ -7,7 +7,7 @@ use super::change::{At, Change};
 use super::chunk::Waiting;
 use super::flush::Part;
 use super::jobs::Step;
-use super::{Copies, Cx, bit, each, mask};
+use super::{Copies, Cx, each, mask};
 use crate::gateway::late::FLUSH_TIMEOUTS_MAX;
 use crate::gateway::state::RequestKey;
 use crate::units::Time;
@@ -185,7 +185,7 @@ impl Copies {
         }
         for (&chunk, job) in &self.jobs {
             let Some((missing, since)) = self.job_waits_for(chunk) else { continue };
-            let others = (job.targets | bit(job.source)) & !missing;
+            let others = job.copies() & !missing;
             let has_others = self.is_any_alive(cx, self.members_of(chunk, others), &mut probes);
             let is_flush = matches!(job.step, Step::Flush);
             let since_of = |m| if is_flush { self.flush_waits_since(cx, m, since, self.flush_most()) } else { since };

@@ -1,18 +1,21 @@
 //! A gateway with a volume with copies whose nodes have bytes, some of which do not match their checksums.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
 use super::{GatewayBed, bytes_of, frames, gateway_config, volume, welcome};
+use flashmob_core::checksum::checksum;
 use flashmob_core::condition::Condition;
 use flashmob_core::copies::{MapImage, Member};
 use flashmob_core::gateway::{Action, ClientId, CopiesSpec, LinkId, LinkPhase, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
-use flashmob_core::op::{Failure, Op};
+use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::wire::batch::{WirePiece, decode_batch};
 use flashmob_core::wire::condition::put_condition;
-use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, put_corrupt, put_digest};
+use flashmob_core::wire::digest::{
+    Corrupt, DIGEST_BLOCK_BYTES, expected_of, is_mark, mark_of, put_corrupt, put_digest, put_expected,
+};
 use flashmob_core::wire::frame::{FrameKind, encode_frame};
 use flashmob_core::wire::hello::Welcome;
 use flashmob_core::wire::map::MapWriter;
@@ -28,6 +31,12 @@ pub struct Flash {
     pub bytes: Vec<u8>,
     /// Blocks that do not match their checksums.
     pub corrupt: BTreeSet<u64>,
+    /// CRC-32 that these should have, where it is known.
+    pub expected: BTreeMap<u64, u32>,
+    /// It knows blocks that are marked as unreadable.
+    pub knows_marks: bool,
+    /// Writes of whole blocks of it are answered, and do not take.
+    pub loses_writes: bool,
     /// How it fails digests.
     pub fails: Option<Failure>,
     /// How it fails maps of holes.
@@ -57,6 +66,7 @@ impl Flash {
         match piece.op {
             Op::Read if self.corrupt.range(blocks.clone()).next().is_some() => return Err(Failure::Corrupt),
             Op::Read => data.copy_from_slice(&self.bytes[range]),
+            Op::Write if self.loses_writes && self.corrupt.range(blocks.clone()).next().is_some() => {}
             Op::Write if self.fails_writes.is_some() => return Err(self.fails_writes.unwrap_or(Failure::Io)),
             Op::WriteZeroes if self.fails_zeroes.is_some() => return Err(self.fails_zeroes.unwrap_or(Failure::Io)),
             Op::Write | Op::WriteZeroes => {
@@ -64,8 +74,20 @@ impl Flash {
                 if !is_whole && self.corrupt.range(blocks.clone()).next().is_some() {
                     return Err(Failure::Corrupt);
                 }
+                assert!(self.knows_marks || !piece.flags.has(OpFlags::UNREADABLE), "it would not understand that");
                 self.corrupt.retain(|block| !blocks.contains(block));
                 match piece.op {
+                    Op::Write if piece.flags.has(OpFlags::UNREADABLE) => {
+                        for (block, expected) in blocks.zip(expected_of(payload)) {
+                            let at = (block * BLOCK) as usize;
+                            let bytes = &mut self.bytes[at..at + BLOCK as usize];
+                            if checksum(bytes) != expected {
+                                bytes.copy_from_slice(&mark_of(expected));
+                                self.corrupt.insert(block);
+                                self.expected.insert(block, expected);
+                            }
+                        }
+                    }
                     Op::Write => self.bytes[range].copy_from_slice(payload),
                     _ => self.bytes[range].fill(0),
                 }
@@ -74,7 +96,17 @@ impl Flash {
                 self.fails.map_or(Ok(()), Err)?;
                 put_digest(&self.bytes[range], &mut data);
                 let corrupt = self.corrupt.range(blocks.clone());
-                corrupt.for_each(|block| put_corrupt(&mut data, (block - blocks.start) as usize));
+                for &block in corrupt {
+                    let (index, at) = ((block - blocks.start) as usize, (block * BLOCK) as usize);
+                    if piece.flags.has(OpFlags::EXPECTED) {
+                        assert!(self.knows_marks, "it would not understand that");
+                        let expected = self.expected.get(&block).copied().unwrap_or(7);
+                        let is_marked = is_mark(&self.bytes[at..at + BLOCK as usize], expected);
+                        put_expected(&mut data, index, Corrupt { expected, is_marked });
+                    } else {
+                        put_corrupt(&mut data, index);
+                    }
+                }
             }
             Op::Map => {
                 self.fails_maps.map_or(Ok(()), Err)?;
@@ -144,6 +176,9 @@ impl FlashBed {
         let flash = Flash {
             bytes: vec![0; size_bytes as usize],
             corrupt: BTreeSet::new(),
+            expected: BTreeMap::new(),
+            knows_marks: true,
+            loses_writes: false,
             fails: None,
             fails_maps: None,
             fails_writes: None,
@@ -178,7 +213,8 @@ impl FlashBed {
     pub fn link_after(&mut self, n: usize, boot_id: [u8; 16]) {
         let (extent_id, size_bytes) = (FlashBed::id_of(n), self.nodes[n].bytes.len() as u64);
         let remembered = self.bed.gateway.map(0).expect("a map").members()[n].seen;
-        self.bed.link(n, &Welcome { extent_id, boot_id, remembered, ..welcome(size_bytes) });
+        let knows_marks = self.nodes[n].knows_marks;
+        self.bed.link(n, &Welcome { extent_id, boot_id, remembered, knows_marks, ..welcome(size_bytes) });
     }
 
     /// Its link is closed, and the gateway will try again.
@@ -222,8 +258,11 @@ impl FlashBed {
     /// A bit of a block of a copy flips.
     pub fn rot(&mut self, chunk: u32, copy: usize, block: u64) {
         let (node, at) = self.place(chunk, copy, block);
+        let expected = checksum(&self.nodes[node].bytes[at..at + BLOCK as usize]);
         self.nodes[node].bytes[at] ^= 1;
-        self.nodes[node].corrupt.insert(at as u64 / BLOCK);
+        if self.nodes[node].corrupt.insert(at as u64 / BLOCK) {
+            self.nodes[node].expected.insert(at as u64 / BLOCK, expected);
+        }
     }
 
     /// Whether no block of any node fails to match.

@@ -209,7 +209,8 @@ pub(super) fn why(moves: &MovesDetails) -> Option<String> {
         (stranded_copies > 0).then(|| format!("{stranded_copies} copies have no room on nodes that are there")),
         (unreadable_chunks > 0).then(|| {
             format!(
-                "{unreadable_chunks} chunks have blocks that match their checksums on no current copy: write them again"
+                "{unreadable_chunks} chunks have blocks that match their checksums on no current copy that is there: bring the \
+                 others back, or write these blocks again"
             )
         }),
         (without_source_chunks > 0)

@@ -127,7 +127,12 @@ impl Copies {
         self.moves.guests.get(&chunk).map(|guest| guest.to)
     }
 
-    /// The number of such a copy.
+    /// The copy of a chunk whose place another takes, if it is being moved.
+    pub(super) fn leaving_copy(&self, chunk: u32) -> Option<usize> {
+        self.moves.guests.get(&chunk).map(|guest| guest.copy)
+    }
+
+    /// The number of a copy that is made on another member.
     pub(super) fn guest_copy(&self) -> usize {
         self.image.copies()
     }
