@@ -313,7 +313,7 @@ fn tell_totals(t: &Totals) {
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(
-            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first; {} forged maps",
+            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended, {} marked as lost; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first; {} forged maps",
             t.evicted_copies,
             t.resynced,
             t.moved,
@@ -325,6 +325,7 @@ fn tell_totals(t: &Totals) {
             t.shrunk,
             t.compared,
             t.mended,
+            t.marked,
             t.held_answers,
             t.hedged,
             t.hedges_first,

@@ -475,7 +475,8 @@ impl World {
         if is_refused && self.is_behind_end(pending.op, &pending.spans, pending.at) {
             return Ok(());
         }
-        if is_known && (is_excused || is_loss || is_crowded || is_of_map) {
+        let is_of_rot = errno == EIO && self.is_rot_to_blame(pending.op, &pending.spans);
+        if is_known && (is_excused || is_loss || is_crowded || is_of_map || is_of_rot) {
             return Ok(());
         }
         Err(format!(

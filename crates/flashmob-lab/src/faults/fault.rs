@@ -117,10 +117,12 @@ pub enum Fault {
     End(usize, Duration),
     /// What the node records of itself cannot be written: its identity, its mirror. Of volumes with copies.
     RecordsFail(usize, Duration),
+    /// So many times a bit flips in a block of a copy that is the only current one of its chunk, while another is behind. Of volumes with copies.
+    RotBehind(u32),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 47;
+pub const FAULT_KINDS: usize = 48;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,6 +198,7 @@ impl Fault {
         "remount",
         "end in order",
         "records fail",
+        "rot behind",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -249,6 +252,7 @@ impl Fault {
             Fault::Remount(..) => 44,
             Fault::End(..) => 45,
             Fault::RecordsFail(..) => 46,
+            Fault::RotBehind(_) => 47,
         }
     }
 
@@ -374,7 +378,8 @@ pub(super) fn draw_late_welcome(rng: &mut SmallRng, scenario: &mut Scenario) {
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
         // These count when they come about, if they do.
-        self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(fault, Fault::OldMap(..) | Fault::StolenKey(_)));
+        self.ctx.totals.faults[fault.kind()] +=
+            u64::from(!matches!(fault, Fault::OldMap(..) | Fault::StolenKey(_) | Fault::RotBehind(_)));
         let now = self.ctx.now;
         match fault {
             Fault::Cut(node) => {
@@ -488,6 +493,7 @@ impl World {
             Fault::Misdirect(_) if self.scenario.growth() > 0 => {}
             Fault::Misdirect(node) => self.nodes[node].store.misdirect(&mut self.ctx.rng),
             Fault::Scrub => self.begin_scrub(),
+            Fault::RotBehind(times) => self.rot_behind(times),
             Fault::FailedSyncs(node, lasts) => self.syncs_fail(node, lasts),
             Fault::SlowFlush(node, lasts) => self.flushes_are_slow(node, lasts, true),
             Fault::StuckFlush(node, lasts) => self.flushes_are_slow(node, lasts, false),

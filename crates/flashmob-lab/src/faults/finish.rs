@@ -127,6 +127,7 @@ impl World {
                 return self.ctx.fail(format!("copies are not made equal: {:?}", self.copies_state()));
             }
             self.check_copies(&dead);
+            self.check_rot_behind();
             self.check_free_slots(&dead);
             self.check_foreign();
             self.check_scrubs(&dead);
@@ -240,6 +241,7 @@ impl World {
             self.ctx.totals.compared += copies.compared;
             self.ctx.totals.held_answers += copies.held_answers;
             self.ctx.totals.mended += copies.mended;
+            self.ctx.totals.marked += self.nodes.iter().map(|node| node.store.marked).sum::<u64>();
             self.ctx.totals.scrubs += copies.scrubs;
             self.ctx.totals.scrub_corrupt += copies.scrub_corrupt;
             self.ctx.totals.scrub_differing += copies.scrub_differing;

@@ -315,7 +315,7 @@ impl World {
                 let store = &self.nodes[node].store;
                 for block in (0..chunk_bytes).step_by(DIGEST_BLOCK_BYTES as usize) {
                     let range = at + block..at + block + DIGEST_BLOCK_BYTES as usize;
-                    // What nobody has read since it rotted is as it was.
+                    // What nobody has read since it rotted is as it was: see `check_rot_behind`.
                     if store.is_rotten(range.start as u64) {
                         continue;
                     }

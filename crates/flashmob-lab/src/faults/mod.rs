@@ -21,6 +21,7 @@
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `record.rs` | nodes cannot write what they record of themselves |
 //! | `pause.rs` | nodes are paused and measured |
+//! | `rot_behind.rs` | the only current copy rots while another is behind |
 //! | `scrub.rs` | scrubs, and what they must have found |
 //! | `killed/` | somebody is killed in the middle of a change |
 //! | `second.rs` | a second gateway on a volume with copies |
@@ -59,6 +60,7 @@ mod pause;
 mod record;
 mod remount;
 mod replace;
+mod rot_behind;
 mod samples;
 mod scenario;
 mod scenario_copies;
@@ -140,6 +142,7 @@ enum Event {
     PowerOut { node: usize, down: Duration },
     SyncsRecover { node: usize },
     StoreProgress { node: usize },
+    RotBehind { times: u32 },
     RestoreMap { lasts: Duration },
     RecoverMap { session: u64 },
     RotateKey { session: u64 },
@@ -258,6 +261,8 @@ pub struct Totals {
     pub held_answers: u64,
     /// Blocks that did not match their checksums and were written again.
     pub mended: u64,
+    /// Blocks that were lost, and marked so on copies that became current.
+    pub marked: u64,
     /// Blocks that nodes wrote again, as the flash had other bytes than the page cache.
     pub rewritten: u64,
     /// Scrubs that went through all of a volume or of a node's copies.
@@ -313,6 +318,7 @@ impl Totals {
             (&mut self.forged_maps, other.forged_maps),
             (&mut self.mended, other.mended),
             (&mut self.rewritten, other.rewritten),
+            (&mut self.marked, other.marked),
             (&mut self.scrubs, other.scrubs),
             (&mut self.scrub_corrupt, other.scrub_corrupt),
             (&mut self.scrub_differing, other.scrub_differing),
@@ -401,6 +407,8 @@ struct World {
     /// Nodes whose own data may be overwritten.
     overwritten: BTreeSet<usize>,
     watched: killed::Watch,
+    /// Blocks of the volume of which the only current copy rotted: their first bytes.
+    struck: BTreeSet<u64>,
     /// No faults happen any more.
     is_healed: bool,
 }
@@ -463,6 +471,7 @@ impl World {
             wished: BTreeSet::new(),
             overwritten: BTreeSet::new(),
             watched: killed::Watch::default(),
+            struck: BTreeSet::new(),
             is_healed: false,
             scenario,
         };
@@ -624,6 +633,7 @@ impl World {
             Event::RestoreMap { lasts } => self.restore_map(lasts),
             Event::RecoverMap { session } => self.end_old_map(session),
             Event::RotateKey { session } => self.rotate_key(session),
+            Event::RotBehind { times } => self.rot_behind(times),
             Event::StoreProgress { node } => self.store_progresses(node),
             Event::Watch => {
                 self.watch();

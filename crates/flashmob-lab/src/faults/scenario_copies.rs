@@ -27,6 +27,7 @@ use super::pause;
 use super::record;
 use super::remount;
 use super::replace;
+use super::rot_behind;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
 use super::second;
@@ -139,6 +140,7 @@ impl Scenario {
             remount::draw(&mut SmallRng::seed_from_u64(seed ^ 0x4e_3017), &mut scenario, victim..victim + 1);
         }
         record::draw(&mut SmallRng::seed_from_u64(seed ^ 0x12ec_02d5), &mut scenario);
+        rot_behind::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0020_7be4), &mut scenario);
         scenario
     }
 }

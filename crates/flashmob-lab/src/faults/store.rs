@@ -7,11 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use flashmob_core::checksum::checksum;
 use flashmob_core::node::{FailedSyncs, StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
-use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, put_corrupt, put_digest};
+use flashmob_core::wire::digest::{
+    Corrupt, DIGEST_BLOCK_BYTES, expected_of, is_mark, mark_of, put_corrupt, put_digest, put_expected,
+};
 use flashmob_core::wire::map::MapWriter;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -85,6 +88,8 @@ pub(super) struct Store {
     corrupt: BTreeSet<u64>,
     /// Those that would be so after a loss of power.
     durable_corrupt: BTreeSet<u64>,
+    /// CRC-32 that the bytes of corrupt blocks should have. Others are of no use.
+    expected: BTreeMap<u64, u32>,
     /// Those of them that are right in memory and count as written, as the sync of that failed.
     unwritten: BTreeSet<u64>,
     /// Bits that have flipped on the flash under pages that are right: by block, the byte and the bits.
@@ -93,6 +98,8 @@ pub(super) struct Store {
     older: BTreeMap<u64, Vec<u8>>,
     /// Blocks that were written again because the flash had other bytes than the page cache.
     pub rewritten: u64,
+    /// Blocks that were marked as unreadable.
+    pub marked: u64,
     /// It keeps checksums.
     pub has_sums: bool,
     unflushed: Vec<Unflushed>,
@@ -116,10 +123,12 @@ impl Store {
             live: content,
             corrupt: BTreeSet::new(),
             durable_corrupt: BTreeSet::new(),
+            expected: BTreeMap::new(),
             unwritten: BTreeSet::new(),
             cold: BTreeMap::new(),
             older: BTreeMap::new(),
             rewritten: 0,
+            marked: 0,
             has_sums: false,
             unflushed: Vec::new(),
             next_serial: 0,
@@ -133,6 +142,7 @@ impl Store {
         (store.slowness, store.has_sums) = (self.slowness, self.has_sums);
         let corrupt: BTreeSet<u64> = self.durable_corrupt.iter().chain(self.cold.keys()).copied().collect();
         (store.corrupt, store.durable_corrupt) = (corrupt.clone(), corrupt);
+        store.expected.clone_from(&self.expected);
         store
     }
 
@@ -159,10 +169,39 @@ impl Store {
         if !in_holes && self.block(at as u64 / BLOCK_BYTES).iter().all(|byte| *byte == 0) {
             return;
         }
+        self.flip(at, flip);
+    }
+
+    fn flip(&mut self, at: usize, flip: u8) {
+        let block = at as u64 / BLOCK_BYTES;
+        self.expect(block);
         self.live[at] ^= flip;
         self.durable[at] ^= flip;
-        self.corrupt.insert(at as u64 / BLOCK_BYTES);
-        self.durable_corrupt.insert(at as u64 / BLOCK_BYTES);
+        self.corrupt.insert(block);
+        self.durable_corrupt.insert(block);
+    }
+
+    /// A bit of a block flips, in memory and on the flash, if all of the block is there and it is no hole. False if not.
+    pub fn rot_block(&mut self, block: u64, byte: usize, flip: u8) -> bool {
+        let is_struck = self.is_settled(block) && self.block(block).iter().any(|byte| *byte != 0);
+        if is_struck {
+            self.flip(self.block_range(block).start + byte, flip);
+        }
+        is_struck
+    }
+
+    /// What a block has now is what it should have from now on, unless it is corrupt.
+    fn expect(&mut self, block: u64) {
+        if !self.corrupt.contains(&block) {
+            let sum = checksum(self.block(block));
+            self.expected.insert(block, sum);
+        }
+    }
+
+    /// What is known of a corrupt block.
+    fn corrupt_of(&self, block: u64) -> Corrupt {
+        let expected = self.expected.get(&block).copied().unwrap_or_default();
+        Corrupt { expected, is_marked: is_mark(self.block(block), expected) }
     }
 
     /// A bit flips on the flash alone, under a page that stays in memory until the power fails. Nothing happens where the flash lacks something.
@@ -170,6 +209,7 @@ impl Store {
         let at = rng.random_range(0..self.live.len());
         let (block, flip) = (at as u64 / BLOCK_BYTES, 1 << rng.random_range(0..8));
         if self.is_settled(block) {
+            self.expect(block);
             self.durable[at] ^= flip;
             self.cold.insert(block, (at, flip));
         }
@@ -182,6 +222,8 @@ impl Store {
         if from == to || !self.is_settled(from) || !self.is_settled(to) {
             return;
         }
+        self.expect(from);
+        self.expect(to);
         let bytes = self.block(from).to_vec();
         self.replace_block(to, &bytes);
         let mut struck = vec![to];
@@ -253,7 +295,8 @@ impl Store {
     fn hits_corrupt(&self, op: &StoreOp) -> bool {
         let (from, end) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
         let is_hit = |&block: &u64| match op.op {
-            Op::Read => !op.flags.has(OpFlags::UNVERIFIED),
+            // A mark has no bytes that could be the right ones.
+            Op::Read => !op.flags.has(OpFlags::UNVERIFIED) || self.corrupt_of(block).is_marked,
             Op::Write | Op::WriteZeroes | Op::Trim => !heals(block, from, end - from),
             Op::Flush | Op::Digest | Op::Map => false,
         };
@@ -396,8 +439,19 @@ impl Store {
     /// Each sector of some writes reaches the flash or not.
     fn keep_partly(&mut self, rng: &mut SmallRng, writes: Vec<Unflushed>, keep: f64) {
         for u in writes {
+            if let Some(block) = self.marked_by(&u) {
+                // Its bytes and its checksum never match.
+                if rng.random_bool(keep) {
+                    self.durable[u.offset as usize..u.offset as usize + u.data.len()].copy_from_slice(&u.data);
+                    self.durable_corrupt.insert(block);
+                }
+                continue;
+            }
             if self.has_sums && keep > 0.0 && rng.random_bool(0.3) {
                 // Bytes and checksum did not both reach the flash.
+                for block in Store::blocks(u.offset, u.data.len() as u64) {
+                    self.expect(block);
+                }
                 self.durable_corrupt.extend(Store::blocks(u.offset, u.data.len() as u64));
             }
             for (offset, sector) in sectors(u.offset, &u.data) {
@@ -408,20 +462,44 @@ impl Store {
         }
     }
 
+    /// The block that a write marks as unreadable, and that is still as it left it.
+    fn marked_by(&self, write: &Unflushed) -> Option<u64> {
+        let block = write.offset / BLOCK_BYTES;
+        (self.corrupt.contains(&block) && self.corrupt_of(block).is_marked && write.data == self.block(block))
+            .then_some(block)
+    }
+
+    /// Marks blocks as unreadable. Those that have the expected checksum are right.
+    fn mark(&mut self, op: &StoreOp) {
+        let blocks = Store::blocks(op.offset_bytes, op.len_bytes.into());
+        for (block, expected) in blocks.zip(expected_of(&op.data)) {
+            let has = self.block(block).to_vec();
+            if checksum(&has) == expected {
+                self.write(block * BLOCK_BYTES, has);
+                continue;
+            }
+            self.write(block * BLOCK_BYTES, mark_of(expected));
+            self.expected.insert(block, expected);
+            self.corrupt.insert(block);
+            self.marked += 1;
+        }
+    }
+
     /// Carries an operation out. False if bytes that it needs do not match their checksums: then nothing has happened.
     fn apply(&mut self, rng: &mut SmallRng, op: &mut StoreOp) -> bool {
         if self.hits_corrupt(op) {
             return false;
         }
         let blocks = Store::blocks(op.offset_bytes, op.len_bytes.into());
-        if op.flags.has(OpFlags::UNVERIFIED) {
+        let is_adopted = op.op == Op::Read && op.flags.has(OpFlags::UNVERIFIED);
+        if is_adopted {
             // It gets new checksums, which have to reach the flash.
             for block in self.corrupt.range(blocks.clone()).copied().collect::<Vec<_>>() {
                 let at = (block * BLOCK_BYTES) as usize;
                 self.write(at as u64, self.live[at..self.live.len().min(at + BLOCK_BYTES as usize)].to_vec());
             }
         }
-        if op.op.mutates() || op.flags.has(OpFlags::UNVERIFIED) {
+        if op.op.mutates() || is_adopted {
             // It has whole blocks of them.
             self.corrupt.retain(|block| !blocks.contains(block));
         }
@@ -429,6 +507,7 @@ impl Store {
         let range = at..at + op.len_bytes as usize;
         match op.op {
             Op::Read => op.data.copy_from_slice(&self.live[range]),
+            Op::Write if op.flags.marks_unreadable(op.op) => self.mark(op),
             Op::Write => self.write(op.offset_bytes, op.data.clone()),
             Op::WriteZeroes => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
             Op::Trim if rng.random_bool(0.7) => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
@@ -446,7 +525,12 @@ impl Store {
                 }
                 put_digest(&self.live[range], &mut op.data);
                 for block in self.corrupt.range(blocks.clone()) {
-                    put_corrupt(&mut op.data, (block - blocks.start) as usize);
+                    let index = (block - blocks.start) as usize;
+                    if op.flags.has(OpFlags::EXPECTED) {
+                        put_expected(&mut op.data, index, self.corrupt_of(*block));
+                    } else {
+                        put_corrupt(&mut op.data, index);
+                    }
                 }
             }
             Op::Map => {
@@ -472,6 +556,14 @@ impl Store {
         if self.hits_corrupt(op) {
             return;
         }
+        if op.flags.marks_unreadable(op.op) {
+            if rng.random_bool(0.5) {
+                let blocks = Store::blocks(op.offset_bytes, op.len_bytes.into());
+                self.corrupt.retain(|block| !blocks.contains(block));
+                self.mark(op);
+            }
+            return;
+        }
         for (offset, sector) in sectors(op.offset_bytes, &bytes) {
             if rng.random_bool(0.5) {
                 self.write(offset, sector.to_vec());
@@ -486,7 +578,12 @@ impl Store {
             self.rewrite(block);
             self.unwritten.remove(&block);
             let before = self.block(block).to_vec();
-            self.older.insert(block, before);
+            // A mark is no version of a block.
+            if self.expected.get(&block).is_some_and(|&expected| is_mark(&before, expected)) {
+                self.older.remove(&block);
+            } else {
+                self.older.insert(block, before);
+            }
         }
         self.live[at..at + data.len()].copy_from_slice(&data);
         self.unflushed.push(Unflushed { serial: self.next_serial, offset, data });
@@ -512,9 +609,11 @@ impl Store {
 
     /// Blocks all of whose changes are on the flash match their checksums there, if they do here.
     fn sums_reach_flash(&mut self) {
+        let marked: Vec<u64> = self.corrupt.iter().copied().filter(|&block| self.corrupt_of(block).is_marked).collect();
         let Store { durable_corrupt, corrupt, unwritten, unflushed, .. } = self;
         let is_changed =
             |block: &u64| unflushed.iter().any(|u| Store::blocks(u.offset, u.data.len() as u64).contains(block));
+        durable_corrupt.extend(marked.into_iter().filter(|block| !is_changed(block)));
         durable_corrupt.retain(|block| corrupt.contains(block) || unwritten.contains(block) || is_changed(block));
     }
 
