@@ -5,7 +5,7 @@
     rot.py old FILE OLDER_COPY
     rot.py lost FILE OLDER_COPY     # the checksum beside it is the older one, too: the flash lost the write
     rot.py restore FILE RECORD      # puts back what nobody has written since
-    rot.py everywhere IMAGE FILE... --at BYTE   # zeroes the block that the image has there, wherever it is in the files
+    rot.py everywhere IMAGE FILE... --at BYTE [--bit]   # zeroes the block that the image has there, wherever it is in the files; or flips a bit
 
 Some forty blocks that hold data, spread over the file, or some --count of them; the first is number --first. Prints how many."""
 
@@ -40,8 +40,8 @@ def lose_sum(path, older, size, at):
         sums.write(before.read(4))
 
 
-def everywhere(image, files, at):
-    """Zeroes a block wherever it is. How often that was."""
+def everywhere(image, files, at, is_bit):
+    """Zeroes a block wherever it is, or flips a bit of it. How often that was."""
     with open(image, "rb") as source:
         source.seek(at)
         block = source.read(BLOCK)
@@ -50,7 +50,7 @@ def everywhere(image, files, at):
         fd = os.open(path, os.O_RDWR)
         places = [at for at in range(0, os.fstat(fd).st_size, BLOCK) if os.pread(fd, BLOCK, at) == block]
         for place in places:
-            os.pwrite(fd, bytes(BLOCK), place)
+            os.pwrite(fd, bytes([block[0] ^ 1]) + block[1:] if is_bit else bytes(BLOCK), place)
         count += len(places)
         forget(fd)
     return count
@@ -111,9 +111,10 @@ def main():
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--at", type=int, default=0)
+    parser.add_argument("--bit", action="store_true")
     args = parser.parse_args()
     if args.what == "everywhere":
-        print(everywhere(args.file, args.other, args.at))
+        print(everywhere(args.file, args.other, args.at, args.bit))
         return
     fd = os.open(args.file, os.O_RDWR)
     if args.what == "restore":
