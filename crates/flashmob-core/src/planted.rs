@@ -179,8 +179,6 @@ listed! {
         RottenChunkGivenUp => "rotten-chunk-given-up",
         /// A block is healed with what a copy has that is behind, whatever checksum it should have.
         HealedUnproven => "healed-unproven",
-        /// Changes of a block go on while it is healed, and it is not looked at afterwards.
-        HealedUnlocked => "healed-unlocked",
         /// A copy becomes current without a mark on a block that its source has lost.
         LostBlockUnmarked => "lost-block-unmarked",
         /// The copy that is made on another member gets no changes meanwhile.

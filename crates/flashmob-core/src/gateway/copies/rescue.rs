@@ -130,7 +130,6 @@ impl Copies {
         }
         match rescue.phase {
             Phase::Digest => self.look_for_bytes(cx, chunk),
-            Phase::Write(hash) if planted::is(Bug::HealedUnlocked) => self.end_rescue(cx, chunk, hash),
             Phase::Write(hash) => {
                 (rescue.phase, rescue.hashes) = (Phase::Check(hash), [None; PLACES_MAX]);
                 let all = rescue.witnesses | job.targets | bit(job.source);
@@ -162,9 +161,6 @@ impl Copies {
         rescue.believed = good.map_or(0, bit);
         rescue.candidates =
             if good.is_some() { rescue.believed } else { mask(each(behind).filter(|copy| !is_known_corrupt(copy))) };
-        if good.is_none() && planted::is(Bug::HealedUnlocked) {
-            self.unlock(cx, chunk);
-        }
         self.try_next(cx, chunk);
     }
 
