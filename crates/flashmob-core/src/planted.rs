@@ -183,6 +183,12 @@ listed! {
         LostBlockUnmarked => "lost-block-unmarked",
         /// The copy that is made on another member gets no changes meanwhile.
         GuestMissesChanges => "guest-misses-changes",
+        /// Clients are not told of a loss that somebody accepted.
+        AcceptedLossUntold => "accepted-loss-untold",
+        /// Copies on a node that was given up count as current though another copy of their chunks became so.
+        ReturnedCopyCurrent => "returned-copy-current",
+        /// The copy that becomes current as a loss is accepted is used before that is durable.
+        AcceptedEarly => "accepted-early",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -217,7 +223,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::GuestMissesChanges;
+    const LAST_OF_COPIES: Bug = Bug::AcceptedEarly;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

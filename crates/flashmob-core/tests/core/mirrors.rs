@@ -155,7 +155,7 @@ impl Bed {
         self.gateway.gateway.link_closed(self.gateway.now, LinkId(node), "gone");
         self.gateway.pass(Duration::from_secs(2));
         self.gateway.link(node, &Welcome { extent_id: [id; 16], boot_id: [id; 16], ..welcome(3 * CHUNK_BYTES) });
-        self.gateway.gateway.replace_extent(self.gateway.now, 0, node, None).map(drop)
+        self.gateway.gateway.replace_extent(self.gateway.now, 0, node, None, false).map(drop)
     }
 }
 

@@ -84,7 +84,7 @@ impl World {
                 && !self.nodes[node].has_old
             {
                 // It waits until the extent was seen, and until other copies are current.
-                let replaced = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()));
+                let replaced = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()), false);
                 self.wake_gateway();
                 let often = if self.nodes[node].has_files { 3 } else { 1 };
                 if replaced.is_ok()

@@ -1,5 +1,6 @@
 //! The gateway process: the event loop around the state machine, the nodes inside it, and its native clients.
 
+mod accept;
 mod actions;
 mod diagnose;
 mod divided;

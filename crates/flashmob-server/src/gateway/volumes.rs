@@ -8,6 +8,7 @@ use flashmob_core::gateway::{
 };
 use flashmob_core::units::Time;
 
+use super::accept::log_accepted;
 use super::server::GatewayServer;
 use crate::status::VolumeQuestion;
 use crate::status::measure::{MeasureAnswer, MeasureRequest, MeasurementReport};
@@ -67,6 +68,12 @@ impl GatewayServer {
             VolumeQuestion::Add(asked) => {
                 if asked.claim.take() {
                     let decided = self.add_node(now, &asked.request);
+                    self.answer_recorded(decided, asked.answer);
+                }
+            }
+            VolumeQuestion::AcceptLoss(asked) => {
+                if asked.claim.take() {
+                    let decided = self.accept_loss(now, &asked.request);
                     self.answer_recorded(decided, asked.answer);
                 }
             }
@@ -200,8 +207,8 @@ impl GatewayServer {
         let extent: ExtentId = request.extent.parse().map_err(no_extent)?;
         let volume = self.volume_named(&request.volume)?;
         let node = self.gateway.node_number(volume, request.node);
-        let replaced = self.gateway.replace_extent(now, volume, request.node, Some(extent.0));
-        let Replaced { given_up, copies, number, .. } = replaced.map_err(|error| match error {
+        let replaced = self.gateway.replace_extent(now, volume, request.node, Some(extent.0), request.accept_loss);
+        let Replaced { given_up, copies, number, accepted, .. } = replaced.map_err(|error| match error {
             ReplaceError::NoNode { .. } => Refusal::Unknown(error.to_string()),
             _ => Refusal::Conflict(error.to_string()),
         })?;
@@ -211,6 +218,11 @@ impl GatewayServer {
             request.volume,
             request.node,
         );
+        let (accepted_ranges, unlisted_chunks) = self.ranges_of(volume, &accepted);
+        let accepted_chunks = accepted.chunks.len() as u32;
+        if accepted_chunks > 0 {
+            log_accepted(&request.volume, &accepted_ranges, accepted_chunks);
+        }
         let is_named = self.memory.as_ref().zip(node).is_some_and(|(memory, node)| memory.names(node));
         let answer = ReplaceAnswer {
             given_up: given_up.to_string(),
@@ -218,6 +230,9 @@ impl GatewayServer {
             copies,
             is_named_in_configuration: is_named,
             is_recorded: false,
+            accepted_chunks,
+            accepted_ranges,
+            unlisted_chunks,
         };
         Ok((answer, (volume, number)))
     }
@@ -280,6 +295,8 @@ fn node_details(number: usize, node: NodeOfVolume, member: Option<(MemberStatus,
         behind: member.behind,
         doubtful: member.doubtful,
         only: member.only,
+        acceptable_chunks: member.loss.as_ref().and_then(|loss| loss.as_ref().ok().copied()),
+        not_acceptable: member.loss.and_then(Result::err),
         slots: member.slots,
         is_joining: member.is_joining,
         holds_data: member.holds_data,

@@ -22,8 +22,8 @@ use replace::Replacement;
 use report::Report;
 use trace::TraceReport;
 use volumes::{
-    AddAnswer, AddRequest, MoveAnswer, MoveRequest, PauseAnswer, PauseRequest, RemoveAnswer, RemoveRequest,
-    ResizeAnswer, ResizeRequest, ScrubAnswer, ScrubRequest, VolumesReport,
+    AcceptLossAnswer, AcceptLossRequest, AddAnswer, AddRequest, MoveAnswer, MoveRequest, PauseAnswer, PauseRequest,
+    RemoveAnswer, RemoveRequest, ResizeAnswer, ResizeRequest, ScrubAnswer, ScrubRequest, VolumesReport,
 };
 
 use crate::net::Wake;
@@ -56,6 +56,8 @@ pub enum VolumeQuestion {
     Add(Change<AddRequest, AddAnswer>),
     /// To remove one.
     Remove(Change<RemoveRequest, RemoveAnswer>),
+    /// To accept the loss of chunks whose only current copies are gone.
+    AcceptLoss(Change<AcceptLossRequest, AcceptLossAnswer>),
     /// To give one another size.
     Resize(Change<ResizeRequest, ResizeAnswer>),
     /// To pause a node, or to use it again.

@@ -127,7 +127,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn request() -> ReplaceRequest {
-        ReplaceRequest { volume: "pool".to_string(), node: 2, extent: "0".repeat(32) }
+        ReplaceRequest { volume: "pool".to_string(), node: 2, extent: "0".repeat(32), accept_loss: false }
     }
 
     fn answer() -> ReplaceAnswer {
@@ -137,6 +137,9 @@ mod tests {
             copies: 8,
             is_named_in_configuration: false,
             is_recorded: false,
+            accepted_chunks: 0,
+            accepted_ranges: Vec::new(),
+            unlisted_chunks: 0,
         }
     }
 

@@ -8,6 +8,8 @@ use super::measure::MeasurementReport;
 
 /// The version of this form.
 pub const SCHEMA: u32 = 1;
+/// Most ranges that are listed of chunks whose loss was accepted; further chunks are counted.
+pub const ACCEPTED_RANGES_MAX: usize = 4096;
 /// The largest request to change something, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 4096;
 
@@ -227,6 +229,12 @@ pub struct MemberDetails {
     pub doubtful: u32,
     /// Those whose chunks have no other current copy.
     pub only: u32,
+    /// If it has the only current copies of chunks and is not linked: of how many of them another copy becomes current if the loss is accepted now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptable_chunks: Option<u32>,
+    /// The same: why the loss is not accepted now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_acceptable: Option<String>,
     /// Chunks that it has room for, those on it included.
     #[serde(default)]
     pub slots: u32,
@@ -448,6 +456,9 @@ pub struct ReplaceRequest {
     pub node: usize,
     /// The extent to take, in hexadecimal, as it was shown to whoever decides.
     pub extent: String,
+    /// Chunks of which the old extent has the only current copy get the best other one as that: see [`AcceptLossRequest`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_loss: bool,
 }
 
 /// It was replaced.
@@ -465,6 +476,61 @@ pub struct ReplaceAnswer {
     /// The map has it durably. Otherwise it is decided, and recorded as soon as the map can be written; if the gateway is killed before that,
     /// the extent that was given up is back.
     pub is_recorded: bool,
+    /// Chunks of which the extent that was given up had the only current copy.
+    #[serde(default)]
+    pub accepted_chunks: u32,
+    /// Where they lie.
+    #[serde(default)]
+    pub accepted_ranges: Vec<AcceptedRange>,
+    /// Those of them that found no room in that list.
+    #[serde(default)]
+    pub unlisted_chunks: u32,
+}
+
+/// Asks a gateway to accept the loss of the chunks whose only current copies are on nodes that are gone for good: the best other copy of each becomes
+/// current. The body of a POST to `/volumes/accept-loss`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptLossRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The numbers of the nodes that are gone for good.
+    pub nodes: Vec<usize>,
+    /// How many chunks were shown to whoever decides: with another number by now, nothing changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u32>,
+    /// Only say which chunks it would be.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// It is on record, unless it is a dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptLossAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// The nodes that are given up.
+    pub nodes: Vec<usize>,
+    /// How many chunks get another current copy.
+    pub chunks: u32,
+    /// Where they lie.
+    pub ranges: Vec<AcceptedRange>,
+    /// Those of them that found no room in that list.
+    pub unlisted_chunks: u32,
+    /// Numbers of chunks that stay without a current copy, as they have none on another node.
+    pub chunks_without_copy: Vec<u32>,
+}
+
+/// Neighbouring chunks of which a copy on one node becomes current though it lacks something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AcceptedRange {
+    /// Their first byte in the volume.
+    pub offset_bytes: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// The number of the node with the copy.
+    pub node: usize,
 }
 
 #[cfg(test)]

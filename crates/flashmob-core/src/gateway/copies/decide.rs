@@ -50,7 +50,9 @@ impl Copies {
 
     /// Sets a chunk's marks, if they differ. Returns the number after which they are durable.
     pub(super) fn mark(&mut self, chunk: u32, marks: Marks) -> u64 {
-        if self.image.marks(chunk) != marks {
+        let before = self.image.marks(chunk);
+        if before != marks {
+            self.note_behind(chunk, before.behind, marks.behind);
             let seq = self.decide(Record::Marks { first_chunk: chunk, count: 1, marks });
             self.chunks.entry(chunk).or_default().marks_seq = seq;
             if marks.doubtful == 0 {

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use super::accept::View;
 use super::read::Verdict;
 use super::{Copies, CopiesStatus, Cx, Inner, MemberStatus};
 use crate::copies::{Place, Sign};
@@ -463,6 +464,10 @@ impl Gateway {
     pub fn members_status(&self, now: Time, volume: usize) -> Option<Vec<MemberStatus>> {
         let state = self.volumes.get(volume)?;
         let offers = state.nodes.iter().map(|&node| self.nodes[node].offer_now(now).map(|offer| offer.extent_id));
-        state.copies.as_deref().map(|copies| copies.members_status(now, offers))
+        let node_of = |member: u16| state.nodes.get(usize::from(member)).and_then(|&node| self.nodes.get(node));
+        let is_linked = |member: u16| node_of(member).is_some_and(|node| node.links_up > 0);
+        let name = |member: u16| node_of(member).map(|node| node.name.clone()).unwrap_or_default();
+        let view = View { now, is_linked: &is_linked, name: &name };
+        state.copies.as_deref().map(|copies| copies.members_status(&view, offers))
     }
 }

@@ -31,6 +31,9 @@ pub struct Member {
     pub is_born: bool,
     /// What its extent is known to remember of charges, and from which number on that is durable. The last few.
     pub seen: VecDeque<(u64, (u64, u64))>,
+    /// It was welcomed, and had a link ever since; and when it had none any more.
+    pub was_linked: bool,
+    pub unlinked_at: Time,
     /// Since when it is out: it left I/O unanswered, or is paused.
     pub out_since: Option<Time>,
     /// Somebody wants it not to be used.
@@ -117,6 +120,9 @@ impl Copies {
     pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome, charged: Option<Charged>) {
         let Some(known) = self.image.members().get(usize::from(member)) else { return };
         let (extent_id, boot_id, known_bytes) = (known.extent_id, known.boot_id, known.size_bytes);
+        if let Some(state) = self.members.get_mut(usize::from(member)) {
+            state.was_linked = true;
+        }
         if self.linear_origin(member).is_some() {
             self.scrub_converted(cx, member);
         }
@@ -347,7 +353,7 @@ impl Copies {
     }
 
     /// Changes that were acknowledged and not flushed may be lost. Clients are told.
-    fn tell_loss(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn tell_loss(&mut self, cx: &mut Cx<'_>) {
         if planted::is(Bug::LossUntold) {
             return;
         }
@@ -439,6 +445,10 @@ impl Copies {
 
     /// A member has no link any more.
     pub(super) fn unlinked(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let state = self.members.get_mut(usize::from(member)).filter(|state| state.was_linked);
+        if let Some(state) = state {
+            (state.was_linked, state.unlinked_at) = (false, cx.now);
+        }
         self.drop_clears(cx, member);
         self.drop_looks(cx, Some(member));
         let Some(key) = self.members.get_mut(usize::from(member)).and_then(|m| m.sync.take()) else { return };

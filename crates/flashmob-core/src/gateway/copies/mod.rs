@@ -11,12 +11,14 @@
 //!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
 //!  idle    ─▶ all current copies synced ─▶ `open` cleared, early if many are open                               (settle.rs)
 //!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (jobs.rs)
+//!  the only current copy is gone for good, and somebody accepts that ─▶ the best one behind is current               (accept.rs)
 //!  to move ─▶ a copy on another member, made as one that is behind ─▶ takes its place                               (moves)
 //!  now and then ─▶ all copies are hashed from the flash ─▶ what does not match or differs is looked at again        (scrub.rs)
 //! ```
 //!
 //! The map ([`crate::copies`]) holds what was decided; a decision has effect when the log says that it is durable.
 
+mod accept;
 mod change;
 mod choice;
 mod chunk;
@@ -68,6 +70,7 @@ use crate::planted::{self, Bug};
 use crate::units::{Time, bring_forward};
 use crate::wire::hello::{Charge, FromLinear};
 
+pub use accept::{AcceptLossError, AcceptedLoss};
 use change::Change;
 use chunk::Chunk;
 pub use context::Cx;
@@ -186,6 +189,8 @@ pub struct Copies {
     reopened: BTreeSet<u32>,
     /// Chunks with blocks that do not match their checksums.
     rot: BTreeMap<u32, Rot>,
+    /// Of chunks with several copies behind: those that fell behind last.
+    behind_last: BTreeMap<u32, u8>,
     /// Chunks behind that cannot be made equal for now, and until when.
     stuck: BTreeMap<u32, Time>,
     /// When the owner may be told of corrupt blocks again.
@@ -279,6 +284,7 @@ impl Copies {
             lately: Lately::default(),
             reopened: BTreeSet::new(),
             rot: BTreeMap::new(),
+            behind_last: BTreeMap::new(),
             stuck: BTreeMap::new(),
             tell_rot_at: Time::default(),
             tell_unreadable_at: Time::default(),

@@ -3,14 +3,14 @@
 //! The fresh extent was refused before, because the map knows another: only a person can say that the old one will not come back. From that
 //! decision on every copy on the member is behind, and the old extent is refused for ever: its data is old.
 
-use super::{Copies, Cx, bit};
+use super::{AcceptLossError, AcceptedLoss, Copies, Cx, bit};
 use crate::copies::{MapError, Marks, Record};
 use crate::gateway::Gateway;
 use crate::planted::{self, Bug};
 use crate::units::Time;
 
 /// An extent was replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
     /// The extent that was given up.
     pub given_up: [u8; 16],
@@ -18,6 +18,8 @@ pub struct Replaced {
     pub taken: [u8; 16],
     /// Copies that have to be made again.
     pub copies: u32,
+    /// What was lost with the extent, as somebody accepted it.
+    pub accepted: AcceptedLoss,
     /// The number of its record: see [`Gateway::is_recorded`].
     pub number: u64,
 }
@@ -53,9 +55,12 @@ pub enum ReplaceError {
     /// It would be a loss of data.
     #[error(
         "the old extent has the only current copy of {chunks} chunks (the first is {first}); wait until they have \
-         another, or bring the old extent back"
+         another, or bring the old extent back; if it is gone for good, accept the loss of what the other copies lack: --accept-loss"
     )]
     OnlyCopy { chunks: u32, first: u32 },
+    /// The loss cannot be accepted.
+    #[error(transparent)]
+    Loss(#[from] AcceptLossError),
     /// A later gateway is in charge.
     #[error("another gateway is in charge of the volume: {0}")]
     Deposed(String),
@@ -86,17 +91,20 @@ impl Copies {
         member: u16,
         extent_id: [u8; 16],
         size_bytes: u64,
-    ) -> Result<u64, ReplaceError> {
+        accepts_loss: bool,
+    ) -> Result<(u64, AcceptedLoss), ReplaceError> {
         if let Some(reason) = &self.deposed {
             return Err(ReplaceError::Deposed(reason.clone()));
         }
         if self.log.trouble().is_some() {
             return Err(ReplaceError::MapTrouble);
         }
-        if let (chunks, Some(first)) = self.only_copies(member) {
-            return Err(ReplaceError::OnlyCopy { chunks, first });
-        }
         let record = Record::Extent { member, extent_id, size_bytes };
+        let accepted = match self.only_copies(member) {
+            (_, Some(_)) if accepts_loss => self.accept_all(cx, member, &record)?,
+            (chunks, Some(first)) => return Err(ReplaceError::OnlyCopy { chunks, first }),
+            (_, None) => AcceptedLoss::default(),
+        };
         self.image.apply(&record)?;
         let seq = self.log.push(record, true);
         if !planted::is(Bug::AckBeforeReplaced) {
@@ -119,7 +127,7 @@ impl Copies {
         self.forget_scrub_of(cx, member);
         self.give_up_member(cx, member);
         self.after_bulk(cx, member);
-        Ok(seq)
+        Ok((seq, accepted))
     }
 }
 
@@ -138,13 +146,15 @@ impl Gateway {
     }
 
     /// Gives up the extent of a node of a volume with copies, and takes the fresh one that the node was refused for. `expected` is what
-    /// whoever decides was shown, if anything.
+    /// whoever decides was shown, if anything. If it `accepts_loss`, chunks of which the old extent has the only current copy get the best other one
+    /// as that: see [`Gateway::accept_loss`].
     pub fn replace_extent(
         &mut self,
         now: Time,
         volume: usize,
         number: usize,
         expected: Option<[u8; 16]>,
+        accepts_loss: bool,
     ) -> Result<Replaced, ReplaceError> {
         let state = self.volumes.get(volume).ok_or(ReplaceError::NoCopies)?;
         let copies = state.copies.as_deref().ok_or(ReplaceError::NoCopies)?;
@@ -169,14 +179,15 @@ impl Gateway {
             return Err(ReplaceError::Another { found: u128::from_be_bytes(offer.extent_id) });
         }
         let copies = copies.image.chunks_of(member).count() as u32;
-        let replaced =
-            self.with_copies(now, volume, |copies, cx| copies.replace(cx, member, offer.extent_id, offer.size_bytes));
-        let number_of_record = replaced.unwrap_or(Err(ReplaceError::NoCopies))?;
+        let replaced = self.with_copies(now, volume, |copies, cx| {
+            copies.replace(cx, member, offer.extent_id, offer.size_bytes, accepts_loss)
+        });
+        let (number_of_record, accepted) = replaced.unwrap_or(Err(ReplaceError::NoCopies))?;
         let node = &mut self.nodes[index];
         (node.extent_id, node.boot_id, node.offer, node.refusal) = (Some(offer.extent_id), None, None, None);
         self.volumes[volume].refusals.remove(&number);
         self.try_node(now, index, true);
-        Ok(Replaced { given_up, taken: offer.extent_id, copies, number: number_of_record })
+        Ok(Replaced { given_up, taken: offer.extent_id, copies, accepted, number: number_of_record })
     }
 
     /// Whether the decision with this number is durable in a volume's map.

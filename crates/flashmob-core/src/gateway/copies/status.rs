@@ -1,7 +1,9 @@
 //! What is told of a volume's copies.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::accept::View;
 use super::{Copies, LeaseStatus, MovesStatus, bit};
 use crate::counters::counters;
 use crate::units::Time;
@@ -13,6 +15,7 @@ counters! {
         evicted_copies: "Copies of chunks that were declared behind",
         restored: "Times that a node showed an older copy of its extent",
         replaced: "Extents that were given up, with a fresh one in their place",
+        accepted: "Chunks of which a copy that lacked something became current, as somebody accepted the loss of the current ones",
         resynced: "Times that copies of a chunk were made current again",
         compared: "Chunks whose copies were compared because they might have differed",
         blank: "Chunks that were compared without hashing them, because all copies are holes",
@@ -105,6 +108,8 @@ pub struct MemberStatus {
     pub doubtful: u32,
     /// Those whose chunks have no other current copy.
     pub only: u32,
+    /// If it has only current copies and is not linked: of how many chunks another copy can become current if the loss is accepted, or why none can now.
+    pub loss: Option<Result<u32, String>>,
     /// For how long it has been out: it left I/O unanswered, or is paused.
     pub out_for: Option<Duration>,
     /// Chunks that it has room for.
@@ -127,7 +132,12 @@ pub struct MemberStatus {
 
 impl Copies {
     /// The state by member. `offers`: what their nodes serve instead.
-    pub fn members_status(&self, now: Time, offers: impl Iterator<Item = Option<[u8; 16]>>) -> Vec<MemberStatus> {
+    pub(super) fn members_status(
+        &self,
+        view: &View<'_>,
+        offers: impl Iterator<Item = Option<[u8; 16]>>,
+    ) -> Vec<MemberStatus> {
+        let now = view.now;
         let known = self.image.members().iter().zip(&self.members).zip(offers).enumerate();
         let mut members: Vec<MemberStatus> = known
             .map(|(number, ((member, state), offered))| MemberStatus {
@@ -138,6 +148,7 @@ impl Copies {
                 behind: 0,
                 doubtful: 0,
                 only: 0,
+                loss: None,
                 out_for: state.out_since.map(|since| now - since),
                 // At most MEMBERS_MAX.
                 slots: self.image.slots(number as u16),
@@ -158,6 +169,12 @@ impl Copies {
                 member.behind += u32::from(marks.behind & bit(copy) != 0);
                 member.doubtful += u32::from(marks.doubtful & bit(copy) != 0);
                 member.only += u32::from(current == bit(copy));
+            }
+        }
+        for (number, member) in (0..).zip(&mut members) {
+            if member.only > 0 && !(view.is_linked)(number) {
+                let plan = self.plan_loss(view, &BTreeSet::from([number]));
+                member.loss = Some(plan.map(|plan| plan.chunks()).map_err(|error| error.to_string()));
             }
         }
         members

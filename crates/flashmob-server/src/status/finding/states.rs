@@ -70,7 +70,9 @@ pub fn of_volumes(volumes: &[VolumeReport], generation: u64) -> Vec<Finding> {
 fn of_copies(copies: &CopiesReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     if copies.fewest_current == 1 && copies.copies > 1 {
-        let (found, remedy) = ("some chunks have one copy left", "do not switch off its node");
+        let found = "some chunks have one copy left";
+        let remedy =
+            "bring back the nodes that are away, and switch off no other; `flashmob volume show` says which have it";
         findings.push(Finding::new(Cause::Copies, Severity::Wrong, found, remedy).with_command("flashmob volume show"));
     } else if copies.fewest_current < copies.copies {
         let found = format!("some chunks have {} of {} copies", copies.fewest_current, copies.copies);

@@ -1,6 +1,7 @@
-//! `flashmob volume`: the volumes of a gateway by node, adding and removing nodes, replacing a lost node's extent, draining, pausing and measuring
+//! `flashmob volume`: the volumes of a gateway by node, adding and removing nodes, replacing a lost node's extent, accepting a loss, draining, pausing and measuring
 //! nodes, moving copies, scrubs, recovering a lost map, and converting linear volumes.
 
+mod accept;
 mod convert;
 mod measure;
 mod members;
@@ -41,6 +42,7 @@ enum Command {
     Remove(members::RemoveArgs),
     Resize(resize::ResizeArgs),
     Replace(replace::ReplaceArgs),
+    AcceptLoss(accept::AcceptLossArgs),
     Drain(moves::DrainArgs),
     Rebalance(moves::RebalanceArgs),
     Pause(pause::PauseArgs),
@@ -59,6 +61,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
         Command::Remove(args) => members::remove(args),
         Command::Resize(args) => resize::run(args),
         Command::Replace(args) => replace::run(args),
+        Command::AcceptLoss(args) => accept::run(args),
         Command::Drain(args) => moves::drain(args),
         Command::Rebalance(args) => moves::rebalance(args),
         Command::Pause(args) => pause::run(args),
@@ -153,6 +156,23 @@ fn confirm(yes: bool, question: &str, what: &str, otherwise: &'static str) -> an
     let mut answer = String::new();
     stdin.read_line(&mut answer)?;
     anyhow::ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), otherwise);
+    Ok(())
+}
+
+/// Asks on the terminal for the volume's name before data is given up, unless `yes` was given; otherwise as [`confirm`].
+fn confirm_in_words(yes: bool, volume: &str, question: &str, what: &str) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        bail_value!("{what}; confirm it with --yes");
+    }
+    eprint!("{question} Type the name of the volume to go on: ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    stdin.read_line(&mut answer)?;
+    anyhow::ensure!(answer.trim() == volume, "nothing was changed");
     Ok(())
 }
 

@@ -221,7 +221,7 @@ impl Report {
             let listed: Vec<String> = without.iter().take(LISTED_MAX).map(u32::to_string).collect();
             let more = if without.len() > LISTED_MAX { ", ..." } else { "" };
             lines.push(format!(
-                "{} chunks have no current copy on the nodes that were found, and cannot be read before others are back: {}{more}",
+                "{} chunks have no current copy on the nodes that were found, and cannot be read before others are back, or their loss is accepted (`flashmob volume accept-loss`): {}{more}",
                 without.len(),
                 listed.join(", ")
             ));

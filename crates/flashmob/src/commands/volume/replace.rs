@@ -10,7 +10,7 @@ use flashmob_core::units::Bytes;
 use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
 use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
 
-use super::{NodeArgs, confirm, named, node, volumes};
+use super::{NodeArgs, accept, confirm, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -33,12 +33,17 @@ Example: the tablet at 192.168.1.13 is broken, and another one has got its addre
   flashmob node --data /data/extent.bin --size 10GiB           # on the new tablet; the size that the old one had
   flashmob volume show 127.0.0.1:10810                         # node 3 serves another extent
   flashmob volume replace 127.0.0.1:10810 pool 3
+  flashmob volume replace 127.0.0.1:10810 pool 3 --accept-loss # if it had the only current copy of some chunks
 
 With another address, add the new one, drain the broken one, and remove that: `flashmob volume add`, `drain`, `remove`.
 Ctrl-C ends the progress line; the gateway goes on.")]
 pub struct ReplaceArgs {
     #[command(flatten)]
     which: NodeArgs,
+    /// Of chunks of which the old extent has the only current copy, the best other copy becomes current: what that lacks is lost (see
+    /// `flashmob volume accept-loss`). Refused while the old extent may come back.
+    #[arg(long)]
+    accept_loss: bool,
     /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
@@ -53,8 +58,25 @@ pub struct ReplaceArgs {
 pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
     let (node, member, offered) = offer(args)?;
     let name = printable(&node.name);
-    ask(args, &node, &member, &offered)?;
-    let request = ReplaceRequest { volume: args.which.volume.clone(), node: node.number, extent: offered };
+    if args.accept_loss && member.only > 0 {
+        let looked = accept::look(&args.which.admin.open()?, &args.which.volume, vec![node.number])?;
+        if args.output == Form::Table {
+            accept::lines(&looked).into_iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
+        }
+        accept::ask(
+            args.yes,
+            &looked,
+            &format!("Extent {} of node {} is given up.", member.extent.clone().unwrap_or_default(), node.number),
+        )?;
+    } else {
+        ask(args, &node, &member, &offered)?;
+    }
+    let request = ReplaceRequest {
+        volume: args.which.volume.clone(),
+        node: node.number,
+        extent: offered,
+        accept_loss: args.accept_loss,
+    };
     let body = post(&args.which.admin.open()?, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT)
         .map_err(explained)?;
     let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
@@ -65,6 +87,9 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
             "node {} ({name}): extent {} is given up, {} takes its place",
             node.number, answer.given_up, answer.taken
         );
+        if answer.accepted_chunks > 0 {
+            println!("{}", accept::told(answer.accepted_chunks));
+        }
     }
     if !answer.is_recorded {
         log::warn!(

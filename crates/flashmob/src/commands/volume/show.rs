@@ -245,14 +245,40 @@ fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
     } else if let Some(out) = member.and_then(|member| member.out_seconds).filter(|_| node.refusal.is_none()) {
         notes.push(format!("node {number} has not answered for {}", uptime(out)));
     }
-    match node.member.as_ref().and_then(|member| member.offered.as_ref()) {
-        Some(offered) => notes.push(format!(
+    let accept = match member.map(|member| (member.acceptable_chunks, &member.not_acceptable)) {
+        Some((Some(chunks), _)) => Some(Ok(chunks)),
+        Some((None, Some(why))) => Some(Err(printable(why))),
+        _ => None,
+    };
+    let only = member.map_or(0, |member| member.only);
+    match (member.and_then(|member| member.offered.as_ref()), &accept) {
+        (Some(offered), None) => notes.push(format!(
             "node {number} serves another extent ({}): `flashmob volume replace ADDR:PORT {} {number}` gives up the one \
              that was lost, and takes this one",
             printable(offered),
             printable(volume)
         )),
-        None => notes.extend(node.refusal.iter().map(|why| format!("node {number} is refused: {}", printable(why)))),
+        (Some(offered), Some(_)) => notes.push(format!("node {number} serves another extent ({})", printable(offered))),
+        (None, _) => notes.extend(node.refusal.iter().map(|why| format!("node {number} is refused: {}", printable(why)))),
+    }
+    if let Some(accept) = accept {
+        notes.push(format!(
+            "node {number} has the only current copy of {only} chunks, which cannot be used without it: bring its extent back, and do not give its \
+             data up"
+        ));
+        let offers = member.is_some_and(|member| member.offered.is_some());
+        let command = match offers {
+            true => format!("`flashmob volume replace ADDR:PORT {} {number} --accept-loss`", printable(volume)),
+            false => format!("`flashmob volume accept-loss ADDR:PORT {} {number}`", printable(volume)),
+        };
+        notes.push(match accept {
+            // Of some there may be no other copy at all.
+            Ok(chunks) if !offers || chunks == only => format!(
+                "  if it is gone for good, {command} makes the best other copy of {chunks} chunks current, and what that lacks is lost"
+            ),
+            Ok(chunks) => format!("  {} of them have no copy on another node: the extent cannot be replaced", only - chunks),
+            Err(why) => format!("  the loss cannot be accepted now: {why}"),
+        });
     }
     notes
 }

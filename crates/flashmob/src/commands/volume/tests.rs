@@ -13,6 +13,8 @@ pub(super) fn details(number: usize) -> NodeDetails {
         behind: 0,
         doubtful: 0,
         only: 0,
+        acceptable_chunks: None,
+        not_acceptable: None,
         slots: 20,
         is_joining: false,
         holds_data: false,
@@ -179,4 +181,28 @@ fn what_cannot_be_mended_is_listed_up_to_twenty_places() {
     let text = show::page(&volume, false);
     assert!(text.contains("  and 1 more places; --output json has them all\n"), "{text}");
     assert!(text.contains("  and at least 7 more blocks"), "{text}");
+}
+
+#[test]
+fn only_what_would_be_accepted_is_advised() {
+    let mut volume = volume();
+    volume.nodes[1].state = "connecting".to_string();
+    let page = |volume: &VolumeDetails| show::page(volume, false);
+    let member = volume.nodes[1].member.as_mut().unwrap();
+    (member.only, member.acceptable_chunks) = (4, Some(4));
+    let text = page(&volume);
+    assert!(text.contains("node 1 has the only current copy of 4 chunks"), "{text}");
+    assert!(text.contains("flashmob volume accept-loss ADDR:PORT pool 1"), "{text}");
+    volume.nodes[1].member.as_mut().unwrap().offered = Some("ab".repeat(16));
+    let text = page(&volume);
+    assert!(text.contains("flashmob volume replace ADDR:PORT pool 1 --accept-loss`"), "{text}");
+    assert!(!text.contains("accept-loss ADDR") && !text.contains("pool 1` gives up"), "{text}");
+    // The extent cannot be replaced if some chunks have no other copy at all.
+    volume.nodes[1].member.as_mut().unwrap().acceptable_chunks = Some(3);
+    let text = page(&volume);
+    assert!(!text.contains("flashmob volume") && text.contains("1 of them have no copy on another node"), "{text}");
+    let member = volume.nodes[1].member.as_mut().unwrap();
+    (member.acceptable_chunks, member.not_acceptable) = (None, Some("node b may come back".to_string()));
+    let text = page(&volume);
+    assert!(!text.contains("flashmob volume") && text.contains("now: node b may come back"), "{text}");
 }

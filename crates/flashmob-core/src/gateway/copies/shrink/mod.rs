@@ -202,6 +202,7 @@ impl Copies {
         self.chunks.split_off(&chunks);
         self.rot.split_off(&chunks);
         self.stuck.split_off(&chunks);
+        self.behind_last.split_off(&chunks);
         self.moves.forget_behind(chunks);
         self.lately.forget_behind(chunks);
         for set in [&mut self.doubt, &mut self.doubtful, &mut self.reopened] {

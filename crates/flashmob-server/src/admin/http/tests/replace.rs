@@ -53,6 +53,9 @@ fn decided() -> News {
         copies: 8,
         is_named_in_configuration: false,
         is_recorded: false,
+        accepted_chunks: 0,
+        accepted_ranges: Vec::new(),
+        unlisted_chunks: 0,
     })
 }
 
