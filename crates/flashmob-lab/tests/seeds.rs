@@ -19,7 +19,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 27] {
+fn faults_of_copies() -> [Fault; 29] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -49,6 +49,8 @@ fn faults_of_copies() -> [Fault; 27] {
         Fault::Standby(time),
         Fault::StoreAway(time),
         Fault::RotBehind(1),
+        Fault::LastCopy(0, time),
+        Fault::RecordsFail(0, time),
     ]
 }
 
@@ -72,7 +74,7 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     let totals = totals_of(300, Scenario::with_copies_from_seed);
     let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
     let time = Duration::ZERO;
-    let rare = [Fault::OldMap(time, time), Fault::StolenKey(time), Fault::RotBehind(1)];
+    let rare = [Fault::OldMap(time, time), Fault::StolenKey(time), Fault::RotBehind(1), Fault::LastCopy(0, time)];
     let is_rare = |fault: &Fault| rare.iter().any(|rare| rare.kind() == fault.kind());
     for fault in faults_of_copies().into_iter().filter(|fault| !is_rare(fault)) {
         assert!(totals.faults[fault.kind()] >= 5, "{}: {totals:?}", Fault::KINDS[fault.kind()]);

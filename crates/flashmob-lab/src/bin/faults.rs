@@ -313,9 +313,10 @@ fn tell_totals(t: &Totals) {
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(
-            "copies: {} declared behind, {} made current again, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended, {} marked as lost; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first; {} forged maps",
+            "copies: {} declared behind, {} made current again, {} of chunks whose loss was accepted, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended, {} marked as lost; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first; {} forged maps",
             t.evicted_copies,
             t.resynced,
+            t.accepted,
             t.moved,
             t.freed,
             t.orphans,

@@ -109,6 +109,7 @@ impl World {
 
     /// The gateway may have decided something.
     pub(super) fn note_decisions(&mut self) {
+        self.note_behind();
         let Some(dark) = &mut self.dark else { return };
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return };
         for (chunk, marks) in all_marks(image).into_iter().enumerate() {
@@ -131,6 +132,7 @@ impl World {
 
     /// The map's file has changed, or a gateway has read it.
     pub(super) fn note_map_file(&mut self, is_start: bool) {
+        self.note_accepted();
         let Some(dark) = &mut self.dark else { return };
         let Ok(replayed) = replay(self.map.bytes()) else { return };
         dark.durable = all_marks(&replayed.image);

@@ -119,10 +119,12 @@ pub enum Fault {
     RecordsFail(usize, Duration),
     /// So many times a bit flips in a block of a copy that is the only current one of its chunk, while another is behind. Of volumes with copies.
     RotBehind(u32),
+    /// The node's process ends for so long, or for good, and somebody accepts the loss of what it alone has. Of volumes with copies.
+    LastCopy(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 48;
+pub const FAULT_KINDS: usize = 49;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +201,7 @@ impl Fault {
         "end in order",
         "records fail",
         "rot behind",
+        "last copy",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -253,6 +256,7 @@ impl Fault {
             Fault::End(..) => 45,
             Fault::RecordsFail(..) => 46,
             Fault::RotBehind(_) => 47,
+            Fault::LastCopy(..) => 48,
         }
     }
 
@@ -265,13 +269,14 @@ impl Fault {
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
         use Fault::{
-            Blackout, ColdRot, Death, FailedSyncs, Lie, Misdirect, PowerLoss, Remount, Replace, Restore, Rot,
+            Blackout, ColdRot, Death, FailedSyncs, LastCopy, Lie, Misdirect, PowerLoss, Remount, Replace, Restore, Rot,
             StoreErrors, Swap,
         };
         matches!(
             self,
             ColdRot(..)
                 | Misdirect(_)
+                | LastCopy(..)
                 | PowerLoss(..)
                 | Remount(..)
                 | FailedSyncs(..)
@@ -485,6 +490,7 @@ impl World {
             Fault::Standby(lasts) => self.await_standby(lasts),
             Fault::StoreAway(lasts) => self.store_goes(lasts),
             Fault::RecordsFail(node, lasts) => self.records_fail(node, lasts),
+            Fault::LastCopy(node, away) => self.last_copy_dies(node, away),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {
                 (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));

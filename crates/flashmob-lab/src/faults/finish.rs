@@ -17,11 +17,12 @@ impl World {
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
             use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
-            use Fault::{End, FailedSyncs, RecordsFail, Remount, SlowFlush, StoreAway, StuckFlush};
+            use Fault::{End, FailedSyncs, LastCopy, RecordsFail, Remount, SlowFlush, StoreAway, StuckFlush};
             matches!(
                 fault,
                 Blackout(..)
                     | FailedSyncs(..)
+                    | LastCopy(..)
                     | SlowFlush(..)
                     | StuckFlush(..)
                     | GatewayStall(_)
@@ -59,7 +60,10 @@ impl World {
     /// timeout.
     fn silences_max(&self) -> u32 {
         let silenced = |fault: &Fault| match *fault {
-            Fault::Stall(node, _) | Fault::Freeze(node, _) | Fault::Doze(node, _) | Fault::Death(node) => Some(node),
+            Fault::Stall(node, _) | Fault::Freeze(node, _) | Fault::Doze(node, _) | Fault::LastCopy(node, _) => {
+                Some(node)
+            }
+            Fault::Death(node) => Some(node),
             _ => None,
         };
         let mut counts = vec![0; self.nodes.len()];
@@ -111,6 +115,9 @@ impl World {
         let is_linked = |w: &World| w.gateway.core.is_some() && is_linked(w);
         if !self.run_until(is_linked, long) {
             return self.ctx.fail("a node is not linked although faults ended".to_string());
+        }
+        if !self.run_until(World::is_loss_accepted, long) {
+            return self.ctx.fail("chunks have no current copy although the loss may be accepted".to_string());
         }
         let is_quiet = |w: &World| w.is_quiet(&dead);
         if !self.run_until(is_quiet, long) {

@@ -263,6 +263,9 @@ impl World {
         let all = if spans.is_empty() { 0..image.chunks() } else { 0..0 };
         spans.iter().flat_map(chunks).chain(all).any(|chunk| {
             let marks = image.marks(chunk);
+            if self.is_before_acceptance(chunk, asked) {
+                return true;
+            }
             image.places(chunk).iter().enumerate().all(|(copy, place)| {
                 let is_of_no_use = (marks.behind | marks.doubtful) & (1 << copy) != 0;
                 is_of_no_use || self.is_excused(place.member.into(), asked)

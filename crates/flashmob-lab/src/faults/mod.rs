@@ -11,6 +11,7 @@
 //! | `scenario_file.rs` | a run that was written down |
 //! | `fault.rs` | faults, and the errors that they excuse |
 //! | `mapped.rs` | volumes with copies: the map's file, and what copies promise |
+//! | `accepted.rs` | the only current copies are gone, and somebody accepts the loss |
 //! | `blackout.rs` | all copies of chunks lose power |
 //! | `lie.rs` | a flash lies |
 //! | `failed_sync.rs` | syncs fail, and a process is started again |
@@ -35,6 +36,7 @@
 //! | `samples.rs` | checks of followed requests |
 //! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
 
+mod accepted;
 mod blackout;
 mod client;
 mod copy;
@@ -127,6 +129,7 @@ enum Event {
     CopiesDisappear,
     Committed { session: u64 },
     Replace { node: usize },
+    AcceptLoss { node: usize },
     Pause { node: usize, lasts: Duration },
     Resume { node: usize },
     EndDrain { node: usize },
@@ -259,6 +262,8 @@ pub struct Totals {
     pub compared: u64,
     /// Reads whose answer waited for changes.
     pub held_answers: u64,
+    /// Chunks of which a copy that was behind became current, as somebody accepted the loss.
+    pub accepted: u64,
     /// Blocks that did not match their checksums and were written again.
     pub mended: u64,
     /// Blocks that were lost, and marked so on copies that became current.
@@ -316,6 +321,7 @@ impl Totals {
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.forged_maps, other.forged_maps),
+            (&mut self.accepted, other.accepted),
             (&mut self.mended, other.mended),
             (&mut self.rewritten, other.rewritten),
             (&mut self.marked, other.marked),
@@ -399,6 +405,7 @@ struct World {
     old_map: mirror::OldMap,
     stolen_key: stolen::StolenKey,
     dark: Option<blackout::Dark>,
+    behind: Option<accepted::Behind>,
     map_trouble: map_trouble::MapTrouble,
     /// What the shell keeps of scrubs, and for which news.
     scrub_kept: (u64, flashmob_core::gateway::ScrubKept),
@@ -427,7 +434,11 @@ impl World {
             None => stretches(scenario.volume.layout, &scenario.extents_bytes),
         };
         let most_bytes = size_bytes + scenario.growth_bytes();
-        let oracle = Oracle::new((size_bytes, most_bytes), owners, scenario.clients.len(), scenario.copies.is_some());
+        let mut oracle =
+            Oracle::new((size_bytes, most_bytes), owners, scenario.clients.len(), scenario.copies.is_some());
+        if accepted::Behind::new(&scenario).is_some() {
+            oracle.keep_all();
+        }
         let mut world = World {
             ctx: Ctx {
                 now: Time::default(),
@@ -466,6 +477,7 @@ impl World {
             old_map: mirror::OldMap::default(),
             stolen_key: stolen::StolenKey::default(),
             dark: blackout::Dark::new(&scenario),
+            behind: accepted::Behind::new(&scenario),
             map_trouble: map_trouble::MapTrouble::default(),
             scrub_kept: Default::default(),
             wished: BTreeSet::new(),
@@ -612,6 +624,7 @@ impl World {
             Event::Announce { node, is_elsewhere } => self.announce(node, is_elsewhere),
             Event::CopiesDisappear => self.copies_disappear(),
             Event::Committed { session } => self.committed(session),
+            Event::AcceptLoss { node } => self.accept_loss(node),
             Event::Replace { node } => self.replace(node),
             Event::Pause { node, lasts } => self.pause(node, lasts),
             Event::Resume { node } => self.resume(node),

@@ -125,6 +125,8 @@ pub(crate) struct Oracle {
     losses: u32,
     /// A gateway that is not in charge any more may acknowledge changes, too.
     is_shared: bool,
+    /// What is superseded is kept, though it is on the flash: an older copy may become current.
+    keeps_all: bool,
     /// Changes that ended badly meanwhile, by the gateway in charge: it may carry them out after what the other has acknowledged.
     going_on: Vec<WriteId>,
 }
@@ -184,6 +186,7 @@ impl Oracle {
             has_map,
             losses: 0,
             is_shared: false,
+            keeps_all: false,
             going_on: Vec::new(),
         }
     }
@@ -237,9 +240,10 @@ impl Oracle {
     fn add_write(&mut self, asked: Stamp, range: (u64, u64), leaves: Leaves) -> WriteId {
         let id = self.known.writes.len() as WriteId;
         self.known.writes.push(Write { leaves, range, asked, ended: NEVER, settled: NEVER });
+        let keeps_all = self.keeps_all;
         let (flushed, oldest) = (self.flushed, self.open.first().copied().unwrap_or(asked));
         self.for_cells(range, |_, cell, _| {
-            if cell.entries.len() > 2 {
+            if cell.entries.len() > 2 && !keeps_all {
                 cell.entries.retain(|e| !(e.superseded < oldest && (e.gone || e.superseded <= flushed)));
             }
             cell.entries.push(Entry { write: id, superseded: NEVER, seen: NEVER, gone: false });
@@ -491,18 +495,47 @@ impl Oracle {
 
     /// All copies of a chunk that are not behind lost power. `copies`: what each copy has now, of those that are behind, too.
     pub fn all_copies_lost_power(&mut self, chunk: usize, copies: &[&[u8]]) {
+        let acknowledged = self.lost_of(chunk, copies);
+        self.lose(chunk, acknowledged);
+    }
+
+    /// When the first write of a chunk was acknowledged that none of its copies has.
+    fn lost_of(&self, chunk: usize, copies: &[&[u8]]) -> Option<Stamp> {
         let starts = self.stretches(chunk).into_iter().map(|(start, _)| start);
         let has_none = |at: u64, index: usize, write: WriteId| {
             copies.iter().all(|copy| class(copy[index], at) != Some(u64::from(write) % CLASSES))
         };
         let len = copies.first().map_or(0, |copy| copy.len());
-        let acknowledged = starts
+        starts
             .flat_map(|start| (start..).zip(0..len))
             .filter_map(|(at, index)| {
                 let (only, write) = self.only_candidate(at)?;
                 has_none(at, index, only).then_some(write.settled)
             })
-            .min();
+            .min()
+    }
+
+    /// Copies that are behind may become current: no write is forgotten from now on.
+    pub fn keep_all(&mut self) {
+        self.keeps_all = true;
+    }
+
+    /// A moment that is later than all before it.
+    pub fn moment(&mut self) -> Stamp {
+        self.tick()
+    }
+
+    /// The only current copies of a chunk are given up, and others are current, which fell behind at that moment and have these bytes. They had
+    /// everything by then; what was superseded later may be what they have.
+    pub fn loss_accepted(&mut self, chunk: usize, behind_since: Stamp, copies: &[&[u8]]) {
+        let acknowledged = self.lost_of(chunk, copies);
+        for range in self.stretches(chunk) {
+            self.for_cells(range, |_, cell, _| {
+                for e in cell.entries.iter_mut().filter(|e| e.superseded > behind_since) {
+                    (e.superseded, e.gone) = (NEVER, false);
+                }
+            });
+        }
         self.lose(chunk, acknowledged);
     }
 

@@ -12,6 +12,7 @@ use flashmob_core::units::{KIB, MIB};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::accepted;
 use super::blackout;
 use super::failed_sync;
 use super::fault::Fault;
@@ -141,6 +142,7 @@ impl Scenario {
         }
         record::draw(&mut SmallRng::seed_from_u64(seed ^ 0x12ec_02d5), &mut scenario);
         rot_behind::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0020_7be4), &mut scenario);
+        accepted::draw(&mut SmallRng::seed_from_u64(seed ^ 0x000a_cce7), &mut scenario);
         scenario
     }
 }
