@@ -93,7 +93,7 @@ impl Gateway {
             let remedy = if volume.copies.is_some() {
                 let Welcome { extent_id, size_bytes, .. } = *welcome;
                 node.offer = Some(Offer { extent_id, size_bytes, seen: now });
-                "bring the old one back, or give its data up with `flashmob volume replace`: it is copied from other nodes"
+                "bring the old one back, or give its data up with `flashmob volume replace`, which copies it from other nodes and is refused if they do not have it"
             } else {
                 OF_LINEAR
             };

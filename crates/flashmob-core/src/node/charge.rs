@@ -14,14 +14,15 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     let Some(known) = remembered else { return Ok(()) };
     let Some(offered) = offered else {
         let text = "the extent belongs to a volume with copies, and this gateway's volume has none; correct its \
-                    configuration, or start the node with --forget to give up the data";
+                    configuration, or start the node with --forget to give up the data, if no chunk has its only copy there";
         return Err((RefuseReason::Identity, text.to_string()));
     };
     if known.map_id != offered.map_id {
         let (known, offered) = (u128::from_be_bytes(known.map_id), u128::from_be_bytes(offered.map_id));
         let text = format!(
             "the extent belongs to the volume with the map {known:032x}, and this gateway's map is {offered:032x}; \
-             give it that map, recover it with `flashmob volume recover`, or start the node with --forget to give up the data"
+             give it that map, recover it with `flashmob volume recover`, or start the node with --forget to give up the data, \
+             if no chunk of that volume has its only copy there"
         );
         return Err((RefuseReason::Identity, text));
     }

@@ -448,7 +448,9 @@ impl Host for FileHost {
                 let path = self.identity.path().display();
                 Err((
                     RefuseReason::Identity,
-                    format!("{error} (recorded in {path}; to give up its data, start the node with --forget)"),
+                    format!(
+                        "{error} (recorded in {path}; start the node with --forget to give up its data, if that is nowhere the only copy)"
+                    ),
                 ))
             }
         }

@@ -415,7 +415,7 @@ fn branched_map(node: &str, epoch: u64) -> String {
     format!(
         "node {node} was used with another state of this gateway's map, by a start that the map does not know (epoch {epoch}): one of \
          the two is an older state. If this map is the latest, start that node with --forget, this gateway again, and replace the \
-         extent with `flashmob volume replace`; else stop this gateway, move its map away, and recover it with `flashmob volume recover`"
+         extent with `flashmob volume replace`, unless it has the only copy of a chunk (`flashmob volume show`); else stop this gateway, move its map away, and recover it with `flashmob volume recover`"
     )
 }
 

@@ -185,7 +185,7 @@ fn check_generation(recovered: &Recovered, generation: u64) -> anyhow::Result<()
     let needed = recovered.generation;
     anyhow::ensure!(
         needed <= GENERATION_MAX,
-        "a node remembers larger numbers than there are; give its data up: start it with --forget, and replace its extent with `flashmob \
+        "a node remembers larger numbers than there are; give its data up, unless it has the only copy of a chunk: start it with --forget, and replace its extent with `flashmob \
          volume replace`"
     );
     anyhow::ensure!(

@@ -9,8 +9,9 @@ use rustix::io::Errno;
 use super::format::BadHeader;
 
 /// What to do about an extent whose checksums cannot be trusted. Not to make them anew: wrong bytes would get matching ones.
-const REMEDY: &str = "nothing can tell whether its bytes are right. Restore the file of checksums, or start the node with \
-                      --forget to give up the extent's data: the other copies have it";
+const REMEDY: &str = "nothing can tell whether its bytes are right. Restore the file of checksums. Start the node with \
+                      --forget, which gives up the extent's data, only if `flashmob volume show` says that it has no only copy: \
+                      then the other copies have it";
 
 /// Why the checksums of an extent cannot be used.
 #[derive(Debug, thiserror::Error)]
