@@ -42,10 +42,36 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ];
     vec![
         ("pcapng", pcapng(&packets)),
-        ("pcap", pcap(&packets)),
+        ("pcap", pcap(&packets, 101)),
+        ("pppoe_mpls", pcap(&packets.clone().map(|p| [PPPOE_MPLS, &p].concat()), 1)),
+        ("radiotap", pcap(&packets.clone().map(|p| [RADIOTAP, &p].concat()), 127)),
+        ("fragments", pcap(&fragments(&packets[3]), 101)),
         ("two_sections", [pcapng(&packets[..3]), pcapng(&packets)].concat()),
         ("cut", pcapng(&packets)[..300].to_vec()),
     ]
+}
+
+/// Ethernet, PPPoE, and a label of MPLS.
+const PPPOE_MPLS: &[u8] =
+    &[4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 0x88, 0x64, 0x11, 0, 0, 1, 0, 90, 0x02, 0x81, 0, 1, 0x11, 64];
+/// Radiotap with flags, a data frame, SNAP.
+const RADIOTAP: &[u8] = &[
+    0, 0, 9, 0, 2, 0, 0, 0, 0, 8, 1, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0xaa, 0xaa, 3,
+    0, 0, 0, 8, 0,
+];
+
+/// An IPv4 packet in three fragments, the last one twice.
+fn fragments(packet: &[u8]) -> Vec<Vec<u8>> {
+    let (header, payload) = packet.split_at(20);
+    let part = |begin: usize, end: usize| {
+        let mut bytes = [header, &payload[begin..end]].concat();
+        bytes[2..4].copy_from_slice(&((20 + end - begin) as u16).to_be_bytes());
+        bytes[6] = if end < payload.len() { 0x20 } else { 0 };
+        bytes[7] = (begin / 8) as u8;
+        bytes
+    };
+    let all = payload.len();
+    vec![part(64, all), part(64, all), part(0, 40), part(40, 64)]
 }
 
 /// IPv4 and TCP without link header.
@@ -88,8 +114,8 @@ fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
     writer.end(1, 0).expect("memory takes everything")
 }
 
-fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 101, 0, 0, 0];
+fn pcap(packets: &[Vec<u8>], link: u8) -> Vec<u8> {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, link, 0, 0, 0];
     for (at, data) in packets.iter().enumerate() {
         for field in [at as u32, 0, data.len() as u32, data.len() as u32] {
             bytes.extend(field.to_le_bytes());

@@ -169,6 +169,7 @@ impl World<'_> {
             keeps_alive: what & 8 == 0,
             hears_progress: what & 16 == 0,
             keeps_mirror: false,
+            knows_marks: more & 16 != 0,
             hears_service: more & 8 != 0,
             attempt: u32::from(more & 7),
             volume_id: if what & 0xf8 == 0xf8 { "w" } else { VOLUME_ID }.to_string(),

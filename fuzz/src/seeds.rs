@@ -182,6 +182,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         keeps_alive: true,
         hears_progress: true,
         keeps_mirror: true,
+        knows_marks: false,
         hears_service: true,
         attempt: 1,
         volume_id: VOLUME_ID.to_string(),
@@ -323,9 +324,9 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     let mut digests = Vec::new();
     encode_batch(&mut digests, 10, &[digest(0, 4096), digest(1 << 40, 256 << 10), read(5, 5)], |_| ());
     let mut marks = Vec::new();
-    let mark = WirePiece { op: Op::Write, flags: OpFlags::UNREADABLE, offset_bytes: 8192, len_bytes: 4096 };
+    let lost = WirePiece { op: Op::Write, flags: OpFlags::UNREADABLE, offset_bytes: 8192, len_bytes: 4096 };
     let expected = WirePiece { flags: OpFlags::EXPECTED, ..digest(4096, 8192) };
-    encode_batch(&mut marks, 11, &[mark, expected], |out| out.extend_from_slice(&unreadable_payload(0x1234_5678)));
+    encode_batch(&mut marks, 11, &[lost, expected], |out| out.extend_from_slice(&unreadable_payload(0x1234_5678)));
     let marks_meta = &marks[HEADER_BYTES..marks.len() - 4096];
     let mut times = Vec::new();
     put_times(&mut times, &[piece_times(0), piece_times(2)]);

@@ -190,6 +190,7 @@ impl Bed {
             welcome_sent_ns: 0,
             remembered: None,
             mirror: None,
+            knows_marks: false,
         };
         let id = LinkId(n as usize);
         self.core(|gateway, now| {

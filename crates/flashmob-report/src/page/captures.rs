@@ -19,16 +19,11 @@ pub fn found(capture: &Capture) -> String {
     let connections = (capture.flows.len() as u64).saturating_add(capture.left_out);
     let all = format!("{} in {}", words::plural(connections, "connection"), words::plural(capture.packets, "packet"));
     match flows::main(capture) {
-        Some(main) => format!(
-            "{all}; most data: {}, {}{}",
-            ends(&main),
-            format!(
-                "{}{}",
-                words::bits_per_second(main.way.bits_per_second),
-                if main.way.is_doubtful("bits_per_second") { " ⚠ (doubtful)" } else { "" }
-            ),
-            held(&main)
-        ),
+        Some(main) => {
+            let rate = words::bits_per_second(main.way.bits_per_second);
+            let mark = if main.way.is_doubtful("bits_per_second") { " ⚠ (doubtful)" } else { "" };
+            format!("{all}; most data: {}, {rate}{mark}{}", ends(&main), held(&main))
+        }
         None => format!("{all}; none carried much data"),
     }
 }

@@ -158,7 +158,8 @@ impl Copies {
         let chunks: BTreeSet<u32> =
             given_up.iter().flat_map(|&member| self.image.chunks_of(member)).map(|(chunk, _)| chunk).collect();
         let mut plan = Plan::default();
-        let (mut elsewhere, mut away): (Vec<(u32, u16)>, Vec<(u32, u16)>) = (Vec::new(), Vec::new());
+        let mut elsewhere: Vec<(u32, u16)> = Vec::new();
+        let mut away: Vec<(u32, u16)> = Vec::new();
         for chunk in chunks {
             let current = self.current(chunk);
             // Without one, all are doubtful, and are judged once their devices are known.
