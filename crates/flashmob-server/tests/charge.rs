@@ -86,7 +86,10 @@ fn a_charge_that_cannot_be_written_is_not_welcome() {
     let data = dir.path().join("data");
     let mut node = open(&data, false);
     assert_eq!(greet(&mut node, &hello(4)), None);
-    std::fs::create_dir(dir.path().join("data.flashmob.new")).expect("something in the way");
+    // In the place of the room that is kept for it.
+    let spare = dir.path().join("data.flashmob.new");
+    std::fs::remove_file(&spare).expect("the room for the next identity");
+    std::fs::create_dir(&spare).expect("something in the way");
     assert_eq!(greet(&mut node, &hello(5)), Some(RefuseReason::Store));
     assert_eq!(greet(&mut node, &Hello { link: 1, ..hello(4) }), None, "the one in charge is served");
     drop(node);

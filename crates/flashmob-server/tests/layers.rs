@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&str; 13] = [
     "android",
     "net",
-    "etcd",
     "store",
     "keys",
+    "etcd",
     "device",
     "status",
     "config",
