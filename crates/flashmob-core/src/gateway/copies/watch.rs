@@ -178,7 +178,13 @@ impl Copies {
         self.excuse_common_silence(cx, &mut probes);
         for (_, change) in self.changes.iter().filter(|(_, c)| c.is_sent) {
             let missing = self.awaited(change);
-            let has_it = |copy: &usize| change.copies[*copy] == At::Done;
+            // Copies that are behind are not needed for the change: then a copy that failed it, as its block is corrupt, goes on without them, too.
+            let is_needed = missing & self.holders(change.chunk) != 0;
+            let has_it = |copy: &usize| match change.copies[*copy] {
+                At::Done => true,
+                At::Failed(_) => !is_needed,
+                At::Sent | At::NotSent => false,
+            };
             let others = mask(each(self.current(change.chunk)).filter(has_it));
             let has_others = self.is_any_alive(cx, self.members_of(change.chunk, others), &mut probes);
             self.collect_silent(cx, change.chunk, missing, |_| change.sent, has_others, &mut silent);
