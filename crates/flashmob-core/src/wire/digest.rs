@@ -40,7 +40,7 @@ const CORRUPT_FIRST: u64 = 0xffff_fffe << 32;
 /// The bit that tells a block that is only corrupt from one that is marked.
 const UNMARKED: u64 = 1 << 32;
 
-/// What is known of a block whose bytes do not match their checksum.
+/// A block whose bytes do not match their checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt {
     /// CRC-32 of the bytes that should be there.
@@ -56,7 +56,7 @@ impl Corrupt {
         CORRUPT_FIRST | if self.is_marked { 0 } else { UNMARKED } | u64::from(self.expected)
     }
 
-    /// What a number of a digest says of a corrupt block; `None` if it is a hash.
+    /// The corrupt block that a number of a digest stands for; `None` if it is a hash.
     #[must_use]
     pub fn of(hash: u64) -> Option<Corrupt> {
         is_corrupt(hash).then_some(Corrupt { expected: hash as u32, is_marked: hash & UNMARKED == 0 })
@@ -96,7 +96,7 @@ pub fn unreadable_payload(expected: u32) -> Vec<u8> {
     payload
 }
 
-/// What such a payload says of each of its blocks.
+/// The CRC-32 that such a payload has for each of its blocks.
 pub fn expected_of(payload: &[u8]) -> impl Iterator<Item = u32> {
     payload
         .chunks(DIGEST_BLOCK_BYTES as usize)

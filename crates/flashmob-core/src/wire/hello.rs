@@ -25,7 +25,7 @@ pub struct Hello {
     /// The gateway keeps mirrors of its map on nodes: [`super::mirror`]. On the wire it is the third highest bit of the link's number.
     pub keeps_mirror: bool,
     /// The gateway knows blocks that are marked as unreadable ([`OpFlags::UNREADABLE`](crate::op::OpFlags::UNREADABLE)). On the wire it is the
-    /// fourth highest bit of the link's number.
+    /// second highest bit of the attempt's number, so that an older node takes it for a part of that. A gateway sets it in all its hellos or in none.
     pub knows_marks: bool,
     /// The gateway shows how long nodes' stores take: [`super::service`]. On the wire it is the highest bit of the attempt's number, so that an
     /// older node takes it for a part of that. A gateway sets it in all its hellos or in none.
@@ -153,15 +153,15 @@ const WELCOME_KNOWN: u8 =
     WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE | WELCOME_KEEPS_MIRROR | WELCOME_KNOWS_MARKS;
 
 /// The largest number of a link.
-pub const LINK_NUMBER_MAX: u16 = HELLO_KNOWS_MARKS - 1;
+pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_MIRROR - 1;
 const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
 const HELLO_KEEPS_MIRROR: u16 = 1 << 13;
-const HELLO_KNOWS_MARKS: u16 = 1 << 12;
 
 /// The largest number of an attempt.
-pub const ATTEMPT_MAX: u32 = HELLO_HEARS_SERVICE - 1;
+pub const ATTEMPT_MAX: u32 = HELLO_KNOWS_MARKS - 1;
 const HELLO_HEARS_SERVICE: u32 = 1 << 31;
+const HELLO_KNOWS_MARKS: u32 = 1 << 30;
 
 /// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
 pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
@@ -176,10 +176,10 @@ impl Hello {
             let hears_progress = if self.hears_progress { HELLO_HEARS_PROGRESS } else { 0 };
             let keeps_mirror = if self.keeps_mirror { HELLO_KEEPS_MIRROR } else { 0 };
             let knows_marks = if self.knows_marks { HELLO_KNOWS_MARKS } else { 0 };
-            let flags = keeps_alive | hears_progress | keeps_mirror | knows_marks;
+            let flags = keeps_alive | hears_progress | keeps_mirror;
             let hears_service = if self.hears_service { HELLO_HEARS_SERVICE } else { 0 };
             meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | flags).to_le_bytes());
-            meta.extend_from_slice(&(self.attempt.min(ATTEMPT_MAX) | hears_service).to_le_bytes());
+            meta.extend_from_slice(&(self.attempt.min(ATTEMPT_MAX) | hears_service | knows_marks).to_le_bytes());
             meta.extend_from_slice(&self.extent.to_le_bytes());
             meta.extend_from_slice(&self.extents.to_le_bytes());
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
@@ -209,7 +209,7 @@ impl Hello {
             keeps_alive: link & HELLO_KEEPS_ALIVE != 0,
             hears_progress: link & HELLO_HEARS_PROGRESS != 0,
             keeps_mirror: link & HELLO_KEEPS_MIRROR != 0,
-            knows_marks: link & HELLO_KNOWS_MARKS != 0,
+            knows_marks: attempt & HELLO_KNOWS_MARKS != 0,
             hears_service: attempt & HELLO_HEARS_SERVICE != 0,
             attempt: attempt & ATTEMPT_MAX,
             extent: fields.u32()?,
@@ -408,12 +408,14 @@ mod tests {
             (true, true, false, false, false, 0xc003, 1),
             (true, true, true, false, false, 0xe003, 1),
             (true, true, true, true, false, 0xe003, 0x8000_0001),
-            (true, true, true, true, true, 0xf003, 0x8000_0001),
+            (true, true, true, true, true, 0xe003, 0xc000_0001),
         ] {
             let mut bytes = Vec::new();
             Hello { keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, ..hello() }
                 .encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
+            // Nodes refuse numbers of links above 255, and know the flags above 13 bits.
+            assert_eq!(number & 0x1fff, 3);
             assert_eq!(meta_of(&bytes)[26..30], u32::to_le_bytes(attempt));
         }
     }
