@@ -1,6 +1,6 @@
 //! The node with the only current copies dies while others lack something, and somebody accepts the loss.
 //!
-//! What a chunk may hold then: a copy that fell behind had everything that was acknowledged or read before, so a write that was superseded by that time
+//! A chunk may hold older bytes then: a copy that fell behind had everything that was acknowledged or read before, so a write that was superseded by that time
 //! stays so. Whatever came later may be lost, and may have reached that copy in part. So a run has to know what the map's file says: which copy is
 //! current now, where before only others were. No device loses power in such a run.
 
@@ -20,7 +20,7 @@ use super::{Event, World};
 /// How often somebody looks whether the loss can be accepted.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is known of copies that are behind. Only in runs in which a loss is accepted.
+/// Copies that are behind. Only in runs in which a loss is accepted.
 #[derive(Debug)]
 pub(super) struct Behind {
     /// By chunk and copy: since when it has been behind.
@@ -29,6 +29,8 @@ pub(super) struct Behind {
     durable: Vec<Marks>,
     /// By chunk: when a loss was accepted last.
     accepted: Vec<Option<Time>>,
+    /// When that was decided last, durably or not.
+    decided: Stamp,
 }
 
 fn all_marks(image: &MapImage) -> Vec<Marks> {
@@ -41,7 +43,12 @@ impl Behind {
         let image = scenario.new_map().filter(|_| is_drawn)?;
         let durable = all_marks(&image);
         let chunks = durable.len();
-        Some(Behind { since: vec![vec![None; image.copies()]; chunks], durable, accepted: vec![None; chunks] })
+        Some(Behind {
+            since: vec![vec![None; image.copies()]; chunks],
+            durable,
+            accepted: vec![None; chunks],
+            decided: Stamp::MAX,
+        })
     }
 }
 
@@ -156,6 +163,9 @@ impl World {
         if let Some(core) = &mut self.gateway.core
             && core.accept_loss(now, 0, &[node], false).is_ok()
         {
+            if let Some(behind) = &mut self.behind {
+                behind.decided = self.oracle.moment();
+            }
             self.wake_gateway();
             let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
             if !self.is_healed && self.ctx.rng.random_ratio(1, 4) {
@@ -207,6 +217,7 @@ impl World {
         let copies: Vec<usize> = (0..image.copies()).filter(|copy| have & (1 << copy) != 0).collect();
         let Some(behind) = &mut self.behind else { return };
         behind.accepted[at] = Some(self.ctx.now);
+        let decided = behind.decided;
         let since = copies.iter().map(|&copy| behind.since[at][copy].take().unwrap_or(0)).min().unwrap_or(0);
         let places = copies.iter().filter_map(|&copy| image.places(chunk).get(copy));
         let bytes: Vec<&[u8]> = places
@@ -215,7 +226,7 @@ impl World {
                 &self.nodes[usize::from(place.member)].store.live()[from..from + chunk_bytes]
             })
             .collect();
-        self.oracle.loss_accepted(at, since, &bytes);
+        self.oracle.loss_accepted(at, (since, decided), &bytes);
         self.ctx.totals.accepted += 1;
     }
 

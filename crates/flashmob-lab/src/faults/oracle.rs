@@ -82,6 +82,8 @@ struct ClientState {
     unflushed: Vec<WriteId>,
     /// When the first acknowledged write that was lost, and of which it was not told, was acknowledged.
     lost: Option<Stamp>,
+    /// When a flush of it failed last.
+    flush_failed: Stamp,
     /// Flushes that may still fail because of losses.
     flush_failures_due: u32,
 }
@@ -125,7 +127,7 @@ pub(crate) struct Oracle {
     losses: u32,
     /// A gateway that is not in charge any more may acknowledge changes, too.
     is_shared: bool,
-    /// What is superseded is kept, though it is on the flash: an older copy may become current.
+    /// Superseded writes are kept even if those that replaced them are on the flash: an older copy may become current.
     keeps_all: bool,
     /// Changes that ended badly meanwhile, by the gateway in charge: it may carry them out after what the other has acknowledged.
     going_on: Vec<WriteId>,
@@ -438,8 +440,9 @@ impl Oracle {
         self.open.remove(&asked);
         self.open_flushes -= 1;
         if !ok {
+            let now = self.tick();
             let state = &mut self.clients[client];
-            state.lost = None;
+            (state.lost, state.flush_failed) = (None, now);
             state.flush_failures_due = state.flush_failures_due.saturating_sub(u32::from(!by_fault));
             self.untold = None;
             return Ok(());
@@ -490,13 +493,15 @@ impl Oracle {
     /// A node's device lost power. `changed` are runs of volume bytes that changed by it: where, before, after.
     pub fn power_lost(&mut self, node: usize, changed: &[(u64, Vec<u8>, Vec<u8>)]) {
         let acknowledged = changed.iter().filter_map(|(at, before, after)| self.lost(*at, before, after)).min();
-        self.lose(node, acknowledged);
+        let now = self.tick();
+        self.lose(node, acknowledged, now);
     }
 
     /// All copies of a chunk that are not behind lost power. `copies`: what each copy has now, of those that are behind, too.
     pub fn all_copies_lost_power(&mut self, chunk: usize, copies: &[&[u8]]) {
         let acknowledged = self.lost_of(chunk, copies);
-        self.lose(chunk, acknowledged);
+        let now = self.tick();
+        self.lose(chunk, acknowledged, now);
     }
 
     /// When the first write of a chunk was acknowledged that none of its copies has.
@@ -526,8 +531,8 @@ impl Oracle {
     }
 
     /// The only current copies of a chunk are given up, and others are current, which fell behind at that moment and have these bytes. They had
-    /// everything by then; what was superseded later may be what they have.
-    pub fn loss_accepted(&mut self, chunk: usize, behind_since: Stamp, copies: &[&[u8]]) {
+    /// everything by then; what was superseded later may be what they have. Clients may be told from the decision on, before that is durable.
+    pub fn loss_accepted(&mut self, chunk: usize, (behind_since, decided): (Stamp, Stamp), copies: &[&[u8]]) {
         let acknowledged = self.lost_of(chunk, copies);
         for range in self.stretches(chunk) {
             self.for_cells(range, |_, cell, _| {
@@ -536,16 +541,19 @@ impl Oracle {
                 }
             });
         }
-        self.lose(chunk, acknowledged);
+        self.lose(chunk, acknowledged, decided);
     }
 
-    /// A node lost power, and with it changes, the first of which was acknowledged then.
-    fn lose(&mut self, node: usize, acknowledged: Option<Stamp>) {
+    /// A node lost power, and with it changes, the first of which was acknowledged then. Clients whose flush failed since that moment know it.
+    fn lose(&mut self, node: usize, acknowledged: Option<Stamp>, told_since: Stamp) {
         let now = self.tick();
         if let Some(acknowledged) = acknowledged {
             let earlier = |known: Option<Stamp>| Some(known.map_or(acknowledged, |k| k.min(acknowledged)));
-            self.untold = earlier(self.untold);
-            self.clients.iter_mut().for_each(|c| c.lost = earlier(c.lost));
+            let knows = |client: &ClientState| client.flush_failed >= told_since;
+            if !self.clients.iter().any(knows) {
+                self.untold = earlier(self.untold);
+            }
+            self.clients.iter_mut().filter(|client| !knows(client)).for_each(|c| c.lost = earlier(c.lost));
         }
         self.losses += 1;
         self.clients.iter_mut().for_each(|c| c.flush_failures_due += 1);
