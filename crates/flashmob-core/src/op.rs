@@ -91,11 +91,11 @@ impl OpFlags {
     /// Read bytes although their checksums do not match, and make the checksums match. For gateways of volumes with copies, which
     /// have decided that these bytes are the right ones; clients cannot ask for it.
     pub const UNVERIFIED: OpFlags = OpFlags(8);
-    /// Of a digest: corrupt blocks are told with the checksum that they should have ([`digest::Corrupt`]). The bit is that of UNVERIFIED; only
+    /// Tell corrupt blocks with the checksum that they should have ([`digest::Corrupt`]), in a digest. The bit is that of UNVERIFIED; only
     /// for nodes that know it ([`Welcome::knows_marks`](crate::wire::hello::Welcome::knows_marks)).
     pub const EXPECTED: OpFlags = OpFlags::UNVERIFIED;
-    /// Of a write of whole blocks: their bytes are lost, and each has a checksum in the place of its bytes
-    /// ([`digest::unreadable_payload`]). They are marked, and reads of them fail until they are written whole. The bit is that of UNVERIFIED;
+    /// Mark the blocks of a write as unreadable: their bytes are lost, and each has a checksum in the place of its bytes
+    /// ([`digest::unreadable_payload`]). Reads of them fail until they are written whole. The bit is that of UNVERIFIED;
     /// only for nodes that know it. Clients cannot ask for it.
     pub const UNREADABLE: OpFlags = OpFlags::UNVERIFIED;
     /// Of a digest: hash what the flash has, past the page cache. The bit is that of FUA, which means nothing else there: a node of an earlier
@@ -109,7 +109,7 @@ impl OpFlags {
     /// that of NO_HOLE, and means nothing to a node of an earlier build. Clients cannot ask for it.
     pub const URGENT: OpFlags = OpFlags::NO_HOLE;
 
-    /// Of a read at a node: it is not merged with its neighbours. Never on the wire.
+    /// Do not merge a read with its neighbours, at a node. Never on the wire.
     pub const ALONE: OpFlags = OpFlags(128);
 
     /// The bits that have a meaning on the wire for an operation.

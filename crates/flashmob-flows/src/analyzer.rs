@@ -70,7 +70,7 @@ pub struct Analyzer {
     now_ns: i64,
 }
 
-/// What a packet is instead of TCP.
+/// The kind of a packet that is not TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Unanalyzed {
     Unreadable(Reason),
@@ -197,7 +197,7 @@ impl Analyzer {
         self.over.push((bytes, connection.finish(0)));
     }
 
-    /// What was not analyzed, and the unreadable packets among it.
+    /// The packets that were not analyzed, and the unreadable ones among them.
     fn told(&self) -> (Vec<NotAnalyzed>, Broken) {
         let mut unreadable = Broken::default();
         let mut told: Vec<NotAnalyzed> = (self.not_analyzed.iter())

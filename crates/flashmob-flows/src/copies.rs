@@ -9,7 +9,7 @@ use crate::packet::Segment;
 const RECENT: usize = 8;
 /// Copies come this soon: longer than a bridge or an access point holds a packet, shorter than identifications need to come again.
 const SOON_NS: i64 = 100_000_000;
-/// The same for data without identification: shorter than any retransmission timeout (RFC 6298 asks for a second, Linux for 200 ms).
+/// Copies of data without identification come this soon: shorter than any retransmission timeout (RFC 6298 asks for a second, Linux for 200 ms).
 const SOON_STAMPED_NS: i64 = 10_000_000;
 
 /// The last packets of an end.
@@ -17,7 +17,7 @@ const SOON_STAMPED_NS: i64 = 10_000_000;
 pub struct Copies {
     recent: [Option<Segment>; RECENT],
     at: usize,
-    /// Its packets have different identifications.
+    /// The end's packets have different identifications.
     are_numbered: bool,
 }
 

@@ -28,7 +28,7 @@ impl Broken {
     }
 }
 
-/// The same doubt about the figures of a connection instead of a direction.
+/// A doubt about a direction, as one about the figures of its connection.
 pub fn of_flow(doubt: &Doubt) -> Doubt {
     let figures = doubt.premise.flow_figures().iter().map(|name| (*name).to_string()).collect();
     Doubt { figures, ..doubt.clone() }

@@ -145,19 +145,19 @@ impl<'a> ChainPart<'a> {
 /// Why a part, or a chain, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// It is no part of a chain.
+    /// Bytes that are no part of a chain.
     #[error("it is not signed")]
     Unsigned,
-    /// Its lengths are wrong.
+    /// A part whose lengths are wrong.
     #[error("it is damaged")]
     Damaged,
     /// Somebody else has signed it, or it was changed.
     #[error("it is not what a gateway of this cluster has signed")]
     Forged,
-    /// It is a part of the map of another volume.
+    /// A part of the map of another volume.
     #[error("it is of another volume's map")]
     OtherVolume,
-    /// It has another place in its chain.
+    /// A part with another place in its chain.
     #[error("it is part {found} of its chain, and part {expected} is missing")]
     Order {
         /// The part that is missing.
@@ -165,7 +165,7 @@ pub enum ChainError {
         /// The part that is there.
         found: u64,
     },
-    /// It follows another part than the one before it.
+    /// A part that follows another one than the part before it.
     #[error("it does not follow the part before it, but one of another chain")]
     Branch,
     /// The key is of an earlier generation than one that has signed the map before.
@@ -189,10 +189,10 @@ pub enum ChainError {
     /// There is no part.
     #[error("there is no snapshot")]
     Empty,
-    /// What was signed is no map.
+    /// The signed bytes are no map.
     #[error("what is signed is no map: {0}")]
     Map(#[from] ReplayError),
-    /// What was signed is another map than the parts say.
+    /// The signed bytes are another map than the parts say.
     #[error("what is signed is another map than it says")]
     OtherMap,
 }
@@ -219,7 +219,7 @@ impl<'a> ChainReader<'a> {
     /// Takes the next part. After an error the chain is none that can be used.
     ///
     /// # Errors
-    /// It is not the next part; see [`ChainError`].
+    /// The bytes are not the next part; see [`ChainError`].
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), ChainError> {
         if !is_chain(bytes) {
             return Err(ChainError::Unsigned);
@@ -269,7 +269,7 @@ impl<'a> ChainReader<'a> {
         Ok(found)
     }
 
-    /// What the first part says of who signs.
+    /// The signer that the first part names.
     #[must_use]
     pub fn signed_by(&self) -> &[u8] {
         &self.signed_by
@@ -284,7 +284,7 @@ impl<'a> ChainReader<'a> {
     /// The map that the parts make, and where the chain ends.
     ///
     /// # Errors
-    /// They make none; see [`ChainError`].
+    /// The parts make no map; see [`ChainError`].
     pub fn finish(self) -> Result<(MapImage, ChainEnd), ChainError> {
         let end = self.end.ok_or(ChainError::Empty)?;
         let replayed = replay(&self.map)?;

@@ -68,7 +68,7 @@ pub struct VolumeSpec {
     pub reconnect_max: Duration,
     /// Idle time after which a link that was used within the last second carries a small frame; `None`: never.
     pub keep_awake: Option<Duration>,
-    /// Its copies, if it has them: the layout is [`LayoutKind::Mapped`] then, and the extents are the map's members. Not serialized: the map has a
+    /// The volume's copies, if it has them: the layout is [`LayoutKind::Mapped`] then, and the extents are the map's members. Not serialized: the map has a
     /// format of its own.
     #[serde(skip)]
     pub copies: Option<Box<CopiesSpec>>,

@@ -26,7 +26,7 @@ pub enum CacheLife {
 /// A start of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Its number: equal for two processes only if the second lost no byte that the first had written.
+    /// The number of the start: equal for two processes only if the second lost no byte that the first had written.
     pub id: [u8; 16],
     /// Whether a process that is killed is followed by one with the same number. Otherwise only one that ends in order is.
     pub is_proven: bool,

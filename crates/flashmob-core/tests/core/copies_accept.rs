@@ -58,12 +58,12 @@ fn accept(bed: &mut FlashBed, nodes: &[usize]) -> Result<AcceptedLoss, AcceptLos
     bed.bed.gateway.accept_loss(bed.bed.now, 0, nodes, false)
 }
 
-/// What would be accepted.
+/// The loss that would be accepted.
 fn look(bed: &mut FlashBed, nodes: &[usize]) -> Result<AcceptedLoss, AcceptLossError> {
     bed.bed.gateway.accept_loss(bed.bed.now, 0, nodes, true)
 }
 
-/// What a call comes to within some seconds.
+/// The result of a call, if there is one within some seconds.
 fn call(bed: &mut FlashBed, op: Op, at: u64, len: u32) -> Option<Result<Vec<u8>, Failure>> {
     bed.bed.submit(bed.client, op, at, len);
     bed.pass(SECOND * 5);
@@ -295,6 +295,24 @@ fn the_best_copy_is_the_one_that_fell_behind_last() {
 }
 
 #[test]
+fn a_copy_on_a_fresh_extent_is_the_last_choice_until_it_was_made_equal() {
+    for fresh in [0, 1] {
+        let mut bed = FlashBed::new(3, 3, 2, |_| ());
+        bed.pass(SECOND);
+        let (other, dead) = (1 - fresh, 2);
+        lack(&mut bed, other, &[0]);
+        lack(&mut bed, fresh, &[0]);
+        let size_bytes = bed.nodes[fresh].bytes.len() as u64;
+        offer_at(&mut bed, fresh, size_bytes);
+        bed.bed.gateway.replace_extent(bed.bed.now, 0, fresh, None, false).expect("an extent with nothing current");
+        bed.unlink(dead);
+        back(&mut bed, other);
+        bed.pass(MAY_COME_BACK);
+        assert_eq!(accept(&mut bed, &[dead]).map(|loss| loss.chunks), Ok(vec![(0, other as u16)]));
+    }
+}
+
+#[test]
 fn after_a_start_the_best_copy_is_on_the_node_that_lacks_the_least() {
     for (lacks_more, promoted) in [(0, 1), (1, 0)] {
         let bed = FlashBed::new(3, 3, 2, |_| ());
@@ -334,8 +352,12 @@ fn a_doubtful_copy_is_better_than_one_behind() {
 
 /// A node with an empty extent is where the dead one was.
 fn offer(bed: &mut FlashBed, size_bytes: u64) {
-    bed.until_connecting(DEAD);
-    bed.bed.link(DEAD, &Welcome { extent_id: [0x77; 16], boot_id: [0x77; 16], ..welcome(size_bytes) });
+    offer_at(bed, DEAD, size_bytes);
+}
+
+fn offer_at(bed: &mut FlashBed, node: usize, size_bytes: u64) {
+    bed.until_connecting(node);
+    bed.bed.link(node, &Welcome { extent_id: [0x77; 16], boot_id: [0x77; 16], ..welcome(size_bytes) });
 }
 
 fn replace(bed: &mut FlashBed, accepts_loss: bool) -> Result<Replaced, ReplaceError> {

@@ -28,7 +28,7 @@ const LAYERS_MAX: usize = 16;
 pub struct Segment {
     /// When it was captured, since 1970-01-01 UTC.
     pub time_ns: i64,
-    /// Its number in the capture, from 1.
+    /// Number of its packet in the capture, from 1.
     pub number: u64,
     /// Identification of its IPv4 packet; `None` for IPv6.
     pub identification: Option<u16>,

@@ -115,9 +115,9 @@ pub enum Fault {
     Remount(usize, Duration),
     /// The node's process ends in order, and is started again.
     End(usize, Duration),
-    /// What the node records of itself cannot be written: its identity, its mirror. Of volumes with copies.
+    /// The node's records of itself cannot be written: its identity, its mirror. Of volumes with copies.
     RecordsFail(usize, Duration),
-    /// So many times a bit flips in a block of a copy that is the only current one of its chunk, while another is behind. Of volumes with copies.
+    /// A bit flips, so many times, in a block of a copy that is the only current one of its chunk, while another is behind. Of volumes with copies.
     RotBehind(u32),
     /// The node's process ends for so long, or for good, and somebody accepts the loss of what it alone has. Of volumes with copies.
     LastCopy(usize, Duration),

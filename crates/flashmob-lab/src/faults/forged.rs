@@ -31,7 +31,7 @@ pub(super) struct SignedMap {
     former: Option<Vec<u8>>,
 }
 
-/// What the adversary does to the chain.
+/// A change that the adversary makes to the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attack {
     /// A part is changed in one bit.
@@ -44,13 +44,13 @@ enum Attack {
     Swap,
     /// The other copy becomes the current one, by a batch that nobody has signed.
     Plain,
-    /// The same, signed by another cluster.
+    /// Such a batch, signed by another cluster.
     AnotherCluster,
-    /// The same, signed with the present key's name by somebody who does not have the key.
+    /// Such a batch, signed with the present key's name by somebody who does not have the key.
     Imitated,
     /// All of the map, signed with a key that was replaced.
     ReplacedKey,
-    /// The same batch, which a gateway of the cluster has signed behind another state of the map.
+    /// A batch that a gateway of the cluster has signed behind another state of the map.
     Branch,
     /// The map of another volume of the cluster.
     AnotherVolume,

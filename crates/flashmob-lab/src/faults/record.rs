@@ -1,4 +1,4 @@
-//! What a node records of itself cannot be written for a while, as its disk fails or is full: its identity with the charge of a gateway, and its mirror
+//! The records of a node cannot be written for a while, as its disk fails or is full: its identity with the charge of a gateway, and its mirror
 //! of the map.
 //!
 //! A gateway that is refused for that is refused for good: the node goes on with the charge that it had. What could not be written may be found by the
@@ -22,16 +22,16 @@ pub(super) struct Record {
     pub adopted: Option<(String, u32)>,
     /// The gateway that was last in charge, of a volume with copies.
     pub charge: Option<Charge>,
-    /// Those that it accepted.
+    /// Epochs and versions of the charges that the extent accepted last.
     pub accepted: Vec<(u64, u64)>,
 }
 
 /// How writes of the identity end.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// They fail until then.
+    /// Writes fail until then.
     pub fails_until: Time,
-    /// What the next process finds, if that is not what this one has.
+    /// The record that the next process finds, if it is not the one that this process has.
     left: Option<Record>,
     rng: SmallRng,
 }
@@ -54,7 +54,7 @@ impl Recorder {
         !fails
     }
 
-    /// What a process finds at its start, if that is not what the last one had.
+    /// The record that a process finds at its start, if it is not the one that the last process had.
     pub fn take_left(&mut self) -> Option<Record> {
         self.left.take()
     }
@@ -94,7 +94,7 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
 }
 
 impl World {
-    /// What a node records of itself cannot be written.
+    /// Makes a node's records fail for a while.
     pub(super) fn records_fail(&mut self, node: usize, lasts: Duration) {
         let until = self.ctx.now + lasts;
         self.calm_at = self.calm_at.max(until);
@@ -103,7 +103,7 @@ impl World {
         self.disturb(node, until);
     }
 
-    /// They can be written.
+    /// Lets all nodes write their records again.
     pub(super) fn records_recover(&mut self) {
         let now = self.ctx.now;
         self.nodes.iter_mut().for_each(|node| node.recorder.fails_until = node.recorder.fails_until.min(now));

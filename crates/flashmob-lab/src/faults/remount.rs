@@ -17,13 +17,13 @@ use super::scenario::{Scenario, pick};
 /// How a node's process stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It is killed; the page cache stays.
+    /// The process is killed; the page cache stays.
     Killed,
-    /// It flushes, and records that.
+    /// The process flushes, and records that.
     InOrder,
-    /// It is killed, and its file system is mounted anew.
+    /// The process is killed, and its file system is mounted anew.
     Remounted,
-    /// Its device loses power.
+    /// The device loses power.
     PowerLost,
 }
 
@@ -33,7 +33,7 @@ impl Stop {
     }
 }
 
-/// What the system tells of the page cache below a node, and what the node has on record.
+/// The page cache below a node, as the system tells of it, and the node's record of its last end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CacheState {
     /// The system names no instance.
@@ -115,7 +115,7 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario, nodes: std::ops:
 }
 
 impl World {
-    /// What a node's process wrote is on the flash, as it ends in order. Returns whether all is.
+    /// Flushes the writes of a node's process that ends in order. Returns whether all are on the flash.
     pub(super) fn flush_at_end(&mut self, node: usize) -> bool {
         let store = &mut self.nodes[node].store;
         if store.syncs_fail || store.is_sync_broken {

@@ -11,7 +11,7 @@ use super::scenario::Scenario;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
-    /// What went wrong once, in a sentence.
+    /// The failure that the scenario once showed, in a sentence.
     pub history: String,
     /// The run.
     pub scenario: Scenario,

@@ -22,7 +22,7 @@ impl SigningKey {
         SigningKey(signer)
     }
 
-    /// Its generation.
+    /// The generation of the key.
     pub fn of_generation(&self) -> u64 {
         Signer::generation(self)
     }

@@ -190,7 +190,7 @@ impl Store {
         is_struck
     }
 
-    /// What a block has now is what it should have from now on, unless it is corrupt.
+    /// Takes the bytes of a block for those that it should have from now on, unless it is corrupt.
     fn expect(&mut self, block: u64) {
         if !self.corrupt.contains(&block) {
             let sum = checksum(self.block(block));
@@ -198,7 +198,7 @@ impl Store {
         }
     }
 
-    /// What is known of a corrupt block.
+    /// A corrupt block, as the store knows it.
     fn corrupt_of(&self, block: u64) -> Corrupt {
         let expected = self.expected.get(&block).copied().unwrap_or_default();
         Corrupt { expected, is_marked: is_mark(self.block(block), expected) }

@@ -49,7 +49,7 @@ fn map_keys(keys: &GatewayKeys) -> MapKeys {
     MapKeys { sign, generation: keys.granted.generation, verify }
 }
 
-/// What the map of a volume in etcd has to be signed with, in a cluster with keys.
+/// The trust in a volume's map in etcd, in a cluster with keys.
 fn trust_of(config_path: &Path, volume: &VolumeConfig, keys: Option<&GatewayKeys>) -> anyhow::Result<Option<Trust>> {
     let path = volume_path(config_path, volume, "signed");
     keys.map(|keys| Trust::open(map_keys(keys), &volume.id, path)).transpose()

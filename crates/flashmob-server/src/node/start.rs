@@ -29,7 +29,7 @@ pub(super) fn begin(boot_id: Option<[u8; 16]>, data: &Path, sidecar: &Path, reco
     Start::of_process(boot_id, &[cache_life(data), cache_life(beside)], last_end, unique_id())
 }
 
-/// What the last process recorded of its end, if that counts; it does not once this has returned.
+/// Takes the record that the last process made of its end, if it counts. It does not once this has returned.
 fn take_record(path: &Path, boot_id: Option<[u8; 16]>) -> Option<[u8; 16]> {
     let end = read_process_end(path);
     let removed = fs::remove_file(path).and_then(|()| sync_parent(path));

@@ -482,7 +482,7 @@ pub struct ReplaceAnswer {
     /// Where they lie.
     #[serde(default)]
     pub accepted_ranges: Vec<AcceptedRange>,
-    /// Those of them that found no room in that list.
+    /// How many of these chunks found no room in that list.
     #[serde(default)]
     pub unlisted_chunks: u32,
 }
@@ -504,7 +504,7 @@ pub struct AcceptLossRequest {
     pub dry_run: bool,
 }
 
-/// It is on record, unless it is a dry run.
+/// The answer to an [`AcceptLossRequest`]: the loss is on record, unless it was a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptLossAnswer {
     /// The volume's name.
@@ -515,7 +515,7 @@ pub struct AcceptLossAnswer {
     pub chunks: u32,
     /// Where they lie.
     pub ranges: Vec<AcceptedRange>,
-    /// Those of them that found no room in that list.
+    /// How many of these chunks found no room in that list.
     pub unlisted_chunks: u32,
     /// Numbers of chunks that stay without a current copy, as they have none on another node.
     pub chunks_without_copy: Vec<u32>,

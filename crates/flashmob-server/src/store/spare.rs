@@ -84,6 +84,8 @@ fn open(path: &Path) -> Option<File> {
 /// new one once this returns. There is a spare for the next time then, if there is room. What the spare has counts for nothing.
 pub(super) fn exchange(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let spare = spare_path(path);
+    // Until the last exchange of names is on the flash, what has this name may be the file there.
+    sync_parent(path)?;
     let had_room = overwrite(&spare, bytes)?;
     if !had_room {
         let written = create_anew(&spare).and_then(|file| {

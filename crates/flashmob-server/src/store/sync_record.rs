@@ -1,6 +1,6 @@
 //! The record of syncs that failed, which the next process of the node has to know: see [`FailedSyncs`].
 //!
-//! It is written when the first sync of a process fails, before that is answered:
+//! The record is written when the first sync of a process fails, before that is answered:
 //!
 //! - in a directory in memory, which vanishes with the kernel as the record should. Not every system has one that the node may write: Android
 //!   and a plain user's session do not.
@@ -47,7 +47,7 @@ struct Written {
 /// The places of a record.
 #[derive(Debug, Clone, Default)]
 pub struct RecordPlaces {
-    /// Files in memory, of which the first that can be written gets the record.
+    /// Files in memory, each of which gets the record if it can be written. They are believed only if this user made them.
     pub in_memory: Vec<PathBuf>,
     /// Files that all get it, each written anew.
     pub beside: Vec<PathBuf>,
@@ -148,8 +148,9 @@ impl SyncRecord {
             failures.extend(failure);
             is_kept
         };
-        let mut kept = in_memory.iter().any(|place| is_kept(place, replace_private(place, &text)));
-        for place in beside {
+        let mut kept = false;
+        // One of them may end before the kernel does: that of a user who logs out.
+        for place in in_memory.iter().chain(beside) {
             kept |= is_kept(place, replace_private(place, &text));
         }
         if let Some(spare) = spare {

@@ -52,7 +52,7 @@ pub struct GatewayArgs {
     /// Wait while another gateway is in charge, and take over when its lease is over. Needs etcd.
     #[arg(long)]
     standby: bool,
-    /// In a cluster with keys: use a map in etcd that no gateway of the cluster has signed, and sign it. Once, when the cluster has got keys; never if
+    /// In a cluster with keys: use a map in etcd that no gateway of the cluster has signed, and sign it. Give it once, when the cluster has got keys, and never if
     /// somebody else may have written to etcd.
     #[arg(long)]
     accept_unsigned: bool,

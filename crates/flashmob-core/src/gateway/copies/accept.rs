@@ -6,11 +6,13 @@
 //! linked lately.
 //!
 //! The best copy of a chunk is, in this order:
-//! 1. a doubtful one: it had every change, and may lack those that were not flushed when its device restarted, but no change after it fell behind;
-//! 2. the one that fell behind last, as far as this gateway has seen it: it has all that the others had got until then;
-//! 3. the one whose member has the fewest copies that are behind: that member was away for the shortest time, or is nearly made equal. The map says no
+//! 1. one that has been made equal since its extent was replaced, or was found to be an older copy of itself: until then it may hold zeros. What this
+//!    gateway has not seen of that counts as made equal;
+//! 2. a doubtful one: it had every change, and may lack those that were not flushed when its device restarted, but no change after it fell behind;
+//! 3. the one that fell behind last, as far as this gateway has seen it: it has all that the others had got until then;
+//! 4. the one whose member has the fewest copies that are behind: that member was away for the shortest time, or is nearly made equal. The map says no
 //!    more, and a fresh extent, all copies on which are behind, comes last;
-//! 4. the one with the lowest number.
+//! 5. the one with the lowest number.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -58,7 +60,7 @@ pub enum AcceptLossError {
     /// No chunk has its current copies on these nodes alone.
     #[error("no chunk has its only current copy there: nothing has to be accepted")]
     Nothing,
-    /// The same, but current copies are on other nodes that are away.
+    /// No chunk has its current copies on these nodes alone, and some have others on nodes that are away.
     #[error(
         "{chunks} chunks (the first is {first}) also have a current copy on node {name}, which is away: bring that node back, or name it as well if it \
          is gone for good"
@@ -84,14 +86,14 @@ pub enum AcceptLossError {
     Map(#[from] MapError),
 }
 
-/// What is known of the members' nodes.
+/// The state of the members' nodes: which are linked, and their names.
 pub(super) struct View<'a> {
     pub now: Time,
     pub is_linked: &'a dyn Fn(u16) -> bool,
     pub name: &'a dyn Fn(u16) -> String,
 }
 
-/// What becomes current.
+/// The copies that become current.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Chunks in ascending order, and which copy.
@@ -116,11 +118,25 @@ impl View<'_> {
 impl Copies {
     /// Notes which copy of a chunk fell behind last, where several are.
     pub(super) fn note_behind(&mut self, chunk: u32, before: u8, behind: u8) {
+        for copy in each(before & !behind) {
+            self.hollow.remove(&(chunk, self.member_of(chunk, copy)));
+        }
         let news = behind & !before;
         if news != 0 && before != 0 {
             self.behind_last.insert(chunk, news);
         } else if self.behind_last.get(&chunk).is_some_and(|last| last & behind == 0) {
             self.behind_last.remove(&chunk);
+        }
+    }
+
+    /// The copies on a member hold something else than they fell behind with: its extent is a fresh one, or an older one.
+    pub(super) fn note_hollow(&mut self, member: u16) {
+        let chunks: Vec<(u32, usize)> = self.image.chunks_of(member).collect();
+        for (chunk, copy) in chunks {
+            if let Some(last) = self.behind_last.get_mut(&chunk) {
+                *last &= !bit(copy);
+            }
+            self.hollow.insert((chunk, member));
         }
     }
 
@@ -150,7 +166,7 @@ impl Copies {
         Ok(())
     }
 
-    /// What becomes current if these members are given up.
+    /// The copies that become current if these members are given up.
     pub(super) fn plan_loss(&self, view: &View<'_>, given_up: &BTreeSet<u16>) -> Result<Plan, AcceptLossError> {
         self.may_decide()?;
         given_up.iter().try_for_each(|&member| self.check_gone(view, member))?;
@@ -177,7 +193,8 @@ impl Copies {
             let others = (0..self.image.copies()).filter(|&copy| !given_up.contains(&self.member_of(chunk, copy)));
             let rank = |&copy: &usize| {
                 let behind = behind_of.get(usize::from(self.member_of(chunk, copy))).copied().unwrap_or(0);
-                (marks.doubtful & bit(copy) != 0, last & bit(copy) != 0, Reverse(behind), Reverse(copy))
+                let is_hollow = self.hollow.contains(&(chunk, self.member_of(chunk, copy)));
+                (!is_hollow, marks.doubtful & bit(copy) != 0, last & bit(copy) != 0, Reverse(behind), Reverse(copy))
             };
             let Some(best) = others.max_by_key(rank) else {
                 plan.without_copy.push(chunk);
@@ -218,7 +235,7 @@ impl Copies {
         counts
     }
 
-    /// What the map is to say of the chunks of a plan.
+    /// The records that the map gets for the chunks of a plan.
     fn records_of(&self, plan: &Plan, given_up: &BTreeSet<u16>) -> Vec<Record> {
         let all = mask(0..self.image.copies());
         Record::of_marks(plan.promoted.iter().map(|&(chunk, copy)| {
@@ -303,7 +320,7 @@ impl Gateway {
     /// Accepts the loss of the chunks whose only current copies are on these nodes of a volume with copies: the best other copy of each becomes current.
     /// Returns them. If it `is_dry`, nothing is decided.
     ///
-    /// It has effect once it is durable and in mirrors: see [`Gateway::is_recorded`].
+    /// The decision has effect once it is durable and in mirrors: see [`Gateway::is_recorded`].
     pub fn accept_loss(
         &mut self,
         now: Time,

@@ -86,7 +86,7 @@ pub struct Job {
 impl Job {
     /// The copies that it works with.
     pub fn copies(&self) -> u8 {
-        let witnesses = if let Step::Rescue(rescue) = &self.step { rescue.witnesses } else { 0 };
+        let witnesses = if let Step::Rescue(rescue) = &self.step { rescue.witnesses | rescue.reading } else { 0 };
         self.targets | bit(self.source) | witnesses
     }
 }

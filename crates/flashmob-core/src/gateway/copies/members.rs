@@ -31,7 +31,7 @@ pub struct Member {
     pub is_born: bool,
     /// What its extent is known to remember of charges, and from which number on that is durable. The last few.
     pub seen: VecDeque<(u64, (u64, u64))>,
-    /// It was welcomed, and had a link ever since; and when it had none any more.
+    /// Whether the member was welcomed and has had a link ever since; `unlinked_at` is when it had none any more.
     pub was_linked: bool,
     pub unlinked_at: Time,
     /// Since when it is out: it left I/O unanswered, or is paused.
@@ -278,6 +278,7 @@ impl Copies {
         for record in Record::of_marks(lacking) {
             self.bulk_seq = self.decide(record);
         }
+        self.note_hollow(member);
         if !lost.is_empty() {
             self.doubt.extend(lost);
             self.tell_loss(cx);

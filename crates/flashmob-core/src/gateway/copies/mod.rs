@@ -189,8 +189,10 @@ pub struct Copies {
     reopened: BTreeSet<u32>,
     /// Chunks with blocks that do not match their checksums.
     rot: BTreeMap<u32, Rot>,
-    /// Of chunks with several copies behind: those that fell behind last.
+    /// Copies that fell behind last, of chunks with several copies behind.
     behind_last: BTreeMap<u32, u8>,
+    /// Copies, by chunk and member, that may hold nothing of what they fell behind with.
+    hollow: BTreeSet<(u32, u16)>,
     /// Chunks behind that cannot be made equal for now, and until when.
     stuck: BTreeMap<u32, Time>,
     /// When the owner may be told of corrupt blocks again.
@@ -285,6 +287,7 @@ impl Copies {
             reopened: BTreeSet::new(),
             rot: BTreeMap::new(),
             behind_last: BTreeMap::new(),
+            hollow: BTreeSet::new(),
             stuck: BTreeMap::new(),
             tell_rot_at: Time::default(),
             tell_unreadable_at: Time::default(),

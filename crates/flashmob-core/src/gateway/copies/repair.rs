@@ -28,10 +28,10 @@ pub struct Run {
     pub kind: RunKind,
 }
 
-/// What is done with such bytes.
+/// The treatment of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
-    /// They are copied.
+    /// The bytes are copied.
     Copy,
     /// No copy matches its checksum: what the source has is taken for right.
     Adopt,

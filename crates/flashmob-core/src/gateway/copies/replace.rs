@@ -18,7 +18,7 @@ pub struct Replaced {
     pub taken: [u8; 16],
     /// Copies that have to be made again.
     pub copies: u32,
-    /// What was lost with the extent, as somebody accepted it.
+    /// The loss that somebody accepted with the extent.
     pub accepted: AcceptedLoss,
     /// The number of its record: see [`Gateway::is_recorded`].
     pub number: u64,
@@ -116,6 +116,7 @@ impl Copies {
                 self.mark(chunk, Marks { behind: marks.behind & !bit(copy), ..marks });
             }
         }
+        self.note_hollow(member);
         self.counters.replaced += 1;
         let state = &mut self.members[usize::from(member)];
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));

@@ -6,7 +6,7 @@
 //!                               └▶ none: the copies that are made current have it marked as unreadable         ─▶
 //! ```
 //!
-//! What a copy that is behind has counts only if all of the block has the CRC-32 that the source's checksum expects. That proves the bytes against
+//! The bytes of a copy that is behind count only if all of the block has the CRC-32 that the source's checksum expects. That proves the bytes against
 //! rot, and does not choose a version: so the block is locked from the look at the source's checksum to the last look, and no change of it is
 //! under way. It must never be taken from a digest that was made under another lock.
 
@@ -20,19 +20,21 @@ use crate::wire::digest::{
     Corrupt, DIGEST_BLOCK_BYTES, DIGEST_BYTES, digest_of, digests, is_corrupt, unreadable_payload,
 };
 
-/// The state of one.
+/// The state of a rescue.
 #[derive(Debug)]
 pub struct Rescue {
     phase: Phase,
     /// Current copies beside the source that are there.
     pub witnesses: u8,
-    /// What each copy has of the block.
+    /// The answer of each copy to a digest of the block.
     hashes: [Option<u64>; PLACES_MAX],
     /// CRC-32 that the source's checksum expects.
     expected: u32,
+    /// The copy that is read.
+    pub reading: u8,
     /// Copies whose bytes are still to be tried.
     candidates: u8,
-    /// Those of them that are believed without that proof.
+    /// Copies whose bytes are believed without the proof by CRC-32.
     believed: u8,
 }
 
@@ -42,9 +44,9 @@ enum Phase {
     Digest,
     /// The block is read from a copy.
     Read,
-    /// It is written: what the copies should answer to a digest then.
+    /// The block is written: the number is what the copies should answer to a digest then.
     Write(u64),
-    /// They are hashed again.
+    /// The copies are hashed again.
     Check(u64),
 }
 
@@ -61,6 +63,7 @@ impl Copies {
             return self.source_is_corrupt(cx, chunk);
         }
         let rescue = Rescue {
+            reading: 0,
             phase: Phase::Digest,
             witnesses,
             hashes: [None; PLACES_MAX],
@@ -170,7 +173,7 @@ impl Copies {
         let Some(rescue) = self.rescue(chunk) else { return };
         let Some(copy) = each(rescue.candidates).next() else { return self.mark_unreadable(cx, chunk) };
         rescue.candidates &= !bit(copy);
-        rescue.phase = Phase::Read;
+        (rescue.phase, rescue.reading) = (Phase::Read, bit(copy));
         self.ask(cx, chunk, copy, (Op::Read, OpFlags::NONE), block, vec![0; DIGEST_BLOCK_BYTES as usize]);
     }
 
@@ -209,7 +212,7 @@ impl Copies {
     fn write_block(&mut self, cx: &mut Cx<'_>, chunk: u32, copies: u8, flags: OpFlags, (bytes, hash): (&[u8], u64)) {
         let Some(block) = self.block_of_run(chunk) else { return };
         let Some(rescue) = self.rescue(chunk) else { return };
-        rescue.phase = Phase::Write(hash);
+        (rescue.phase, rescue.reading) = (Phase::Write(hash), 0);
         if copies == 0 {
             return self.end_rescue(cx, chunk, hash);
         }

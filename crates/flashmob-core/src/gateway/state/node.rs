@@ -28,7 +28,7 @@ pub struct Node {
     pub boot_id: Option<[u8; 16]>,
     pub no_io: bool,
     pub modelled: bool,
-    /// It knows blocks that are marked as unreadable.
+    /// The node knows blocks that are marked as unreadable.
     pub knows_marks: bool,
     pub is_local: bool,
     /// It was removed from its volume, and is not linked.

@@ -33,7 +33,7 @@ pub struct Flash {
     pub corrupt: BTreeSet<u64>,
     /// CRC-32 that these should have, where it is known.
     pub expected: BTreeMap<u64, u32>,
-    /// It knows blocks that are marked as unreadable.
+    /// The node knows blocks that are marked as unreadable.
     pub knows_marks: bool,
     /// Writes of whole blocks of it are answered, and do not take.
     pub loses_writes: bool,

@@ -45,7 +45,7 @@ pub struct EtcdMap {
     bytes: u64,
     /// Whether it is not known what a transaction has left.
     is_spent: bool,
-    /// What signs it, in a cluster with keys.
+    /// The keys that sign the map, in a cluster with keys.
     trust: Option<Trust>,
     /// The end of what is signed.
     end: Option<ChainEnd>,

@@ -14,17 +14,17 @@ use crate::etcd::{Etcd, EtcdError, KeyValue};
 const READ_DEADLINE: Duration = Duration::from_secs(10);
 /// How many keys are read at once, at first.
 const PAGE_KEYS: u32 = 5;
-/// And at most.
+/// Most keys that are read at once.
 const PAGE_KEYS_MAX: u32 = 1000;
 /// Bytes that one page should have: members of etcd before 3.4.17 and 3.5.1 answer with at most 4 MiB.
 const PAGE_BYTES: usize = 2 << 20;
 /// Most bytes of a map in etcd: more than etcd keeps by default, with its history.
 const MAP_BYTES_MAX: u64 = 2 << 30;
 
-/// What is to be done about a map that is damaged.
+/// Advice about a map that is damaged.
 const REMEDY: &str = "restore etcd's data, or, while no gateway runs, remove the volume's keys (`etcdctl del --prefix` with that name) and recover the map from the nodes: `flashmob volume recover`";
 
-/// What a map is that no gateway of the cluster has signed, and what is to be done.
+/// Advice about a map that no gateway of the cluster has signed.
 const UNSIGNED: &str = "somebody else may have written it: restore etcd's data, or recover the map from the nodes (docs/copies.md, \"Two gateways\"). If the \
     cluster had no keys until now, or its key was replaced while no gateway ran, and nobody else can have written to etcd, start once with --accept-unsigned: \
     the map is signed then";
@@ -49,7 +49,7 @@ pub(super) struct Opened {
     pub bytes: u64,
     /// Where what is signed ends.
     pub end: Option<ChainEnd>,
-    /// It is signed with the gateway's present key, or needs no signature.
+    /// The map is signed with the gateway's present key, or needs no signature.
     pub is_own: bool,
 }
 
@@ -94,7 +94,7 @@ impl Found {
         Ok(Opened { image, snapshot_bytes, bytes, end: Some(end), is_own })
     }
 
-    /// The same of a map that is not signed.
+    /// Opens a map that is not signed.
     fn replay(&self, name: &str) -> anyhow::Result<Opened> {
         let batches = self.batches.iter().map(|(_, batch)| &batch[..]);
         let bytes = std::iter::once(&self.snapshot.1[..]).chain(batches).collect::<Vec<_>>().concat();

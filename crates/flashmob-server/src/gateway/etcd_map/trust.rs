@@ -1,4 +1,4 @@
-//! What makes a volume's map in etcd the cluster's own: the gateway's key, which signs it, and what is known of the keys that signed it before.
+//! Trust in a volume's map in etcd: the gateway's key, which signs it, and the generation of the key that signed it last.
 //!
 //! A file beside the gateway's configuration keeps the generation of the key that has last signed the map here. So who has an earlier key, and writes to etcd,
 //! cannot begin the map anew. A gateway that has no such file believes no earlier key than its own.
@@ -25,7 +25,7 @@ pub struct MapKeys {
     pub verify: Box<dyn Verify + Send>,
 }
 
-/// What a volume's map has to be signed with.
+/// The keys that a volume's map has to be signed with.
 #[derive(Debug)]
 pub struct Trust {
     keys: MapKeys,
@@ -33,7 +33,7 @@ pub struct Trust {
     volume: String,
     /// Keeps the generation of the key that has last signed the map here.
     path: PathBuf,
-    /// What the file has; `None` without one.
+    /// The generation in the file; `None` without one.
     kept: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for MapKeys {
 }
 
 impl Trust {
-    /// Of a volume with this id, with a file at this path.
+    /// Reads the file at this path, for the volume with this id.
     pub fn open(keys: MapKeys, volume: &str, path: PathBuf) -> anyhow::Result<Trust> {
         let kept = load(&path)?;
         Ok(Trust { keys, volume: volume.to_string(), path, kept })

@@ -25,7 +25,7 @@ const LINES_MAX: usize = 20;
 /// The chunks are listed with their bytes in the volume, and docs/copies.md says which files those are. If such a node comes back after all, its copies are
 /// made equal to the ones that are current now: what it alone had is gone by then.
 ///
-/// It is refused while a node may come back: it is linked, paused, or was linked within ten times `evict_after` (30 s); and while the best other copy is
+/// The loss is not accepted while a node may come back: it is linked, paused, or was linked within ten times `evict_after` (30 s); and while the best other copy is
 /// on a node that is away. The nodes stay in the volume: `flashmob volume drain` makes their copies elsewhere. For a node with an empty extent in the place
 /// of the lost one, use `flashmob volume replace --accept-loss`.
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ fn send(target: &Target, request: &AcceptLossRequest) -> anyhow::Result<AcceptLo
     serde_json::from_slice(&body).context("cannot read the gateway's answer")
 }
 
-/// What is about to be lost, for people.
+/// Sentences about the loss, for people.
 pub(super) fn lines(looked: &AcceptLossAnswer) -> Vec<String> {
     let AcceptLossAnswer { chunks, ranges, unlisted_chunks, chunks_without_copy, .. } = looked;
     let mut lines = vec![format!("{chunks} chunks get an older copy as their current one:")];
@@ -145,7 +145,7 @@ pub(super) fn ask(yes: bool, looked: &AcceptLossAnswer, also: &str) -> anyhow::R
     confirm_in_words(yes, volume, &question, &what)
 }
 
-/// What has happened.
+/// The sentence about a loss that is accepted.
 pub(super) fn told(chunks: u32) -> String {
     format!(
         "{chunks} chunks have an older copy as their current one; the next flush of each client fails once: check the file systems and databases on it"

@@ -40,7 +40,7 @@ Ctrl-C ends the progress line; the gateway goes on.")]
 pub struct ReplaceArgs {
     #[command(flatten)]
     which: NodeArgs,
-    /// Of chunks of which the old extent has the only current copy, the best other copy becomes current: what that lacks is lost (see
+    /// Make the best other copy current of each chunk whose only current copy is on the old extent: what that lacks is lost (see
     /// `flashmob volume accept-loss`). Refused while the old extent may come back.
     #[arg(long)]
     accept_loss: bool,

@@ -97,7 +97,7 @@ fn warnings(capture: &Capture) -> Vec<Warning> {
     warnings
 }
 
-/// What helps against packets that could not be read.
+/// Advice about packets that could not be read.
 fn remedy(what: &str) -> &'static str {
     if *what == *Reason::Cut.name() {
         "; capture at least 128 bytes of each (tcpdump -s 128)"
