@@ -26,7 +26,6 @@ import os, sys, time, nbd
 uri, folder, length = sys.argv[1], sys.argv[2], int(sys.argv[3])
 client = nbd.NBD()
 client.connect_uri(uri)
-at = {"now": 0}
 def flushes():
     try:
         client.flush()

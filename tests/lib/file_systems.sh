@@ -29,7 +29,7 @@ mount_again() {
     mount "${LOOP[$1]}" "$1"
 }
 
-# bind_new FOLDER: an overlay, whose page cache is that of another file system: nothing tells which instance.
+# overlay_new FOLDER: an overlay, whose page cache is that of another file system: nothing tells which instance.
 overlay_new() {
     mkdir -p "$1" "$1.lower" "$1.upper" "$1.work"
     mount -t overlay -o "lowerdir=$1.lower,upperdir=$1.upper,workdir=$1.work" overlay "$1"

@@ -134,13 +134,13 @@ pub struct Way {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NotAnalyzed {
-    /// What they are: a protocol, a link type, or what is wrong with them.
+    /// Protocol, link type, or damage of these packets.
     pub what: String,
     /// How many.
     pub packets: u64,
     /// Number of the first in the capture, from 1.
     pub first_packet: u64,
-    /// They count as unreadable: TCP may be among them.
+    /// Whether these packets count as unreadable: TCP may be among them.
     pub is_unreadable: bool,
 }
 
@@ -232,7 +232,7 @@ pub struct Doubt {
     pub count: u64,
     /// Fields beside this list that rest on it.
     pub figures: Vec<String>,
-    /// What was found, as a sentence.
+    /// Finding, as a sentence.
     pub message: String,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The record is written when the first sync of a process fails, before that is answered:
 //!
-//! - in a directory in memory, which vanishes with the kernel as the record should. Not every system has one that the node may write: Android
-//!   and a plain user's session do not.
+//! - in each directory in memory that the node may write, which vanishes with the kernel as the record should, or with the session of a user.
+//!   Android has none.
 //! - beside the extent, in a new file. The device that has just failed may not take it.
 //! - in a spare file beside the extent, which is made when the node starts: to write over it needs neither room nor another block of the file
 //!   system. If the device does not take it either, the page cache has it for the next process.
