@@ -13,6 +13,9 @@ use crate::units::Time;
 impl Gateway {
     /// A node has answered a piece; `data` is what it read.
     pub(super) fn complete_piece(&mut self, now: Time, node: usize, piece: &Piece, result: Result<&[u8], Failure>) {
+        if let Err(failure) = result {
+            self.nodes[node].failures.note(now, piece.op, failure);
+        }
         if piece.op != Op::Read {
             self.settle_change(node, piece, result.is_ok());
         }
@@ -95,6 +98,7 @@ impl Gateway {
             queue.change_ended(piece);
         } else if succeeded {
             queue.flushed(piece);
+            self.nodes[node].failures.flushed();
         } else if self.volumes[self.nodes[node].volume].copies.is_none() {
             // After a device failed to keep changes, a later flush may succeed without them: every client gets an error.
             let volume = self.nodes[node].volume;

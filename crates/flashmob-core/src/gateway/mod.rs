@@ -59,6 +59,7 @@ use measure::Measuring;
 pub use measure::{Aspect, Figures, MeasureError, Measurement};
 pub use native::{NativeCall, SPANS_MAX};
 pub use outbox::{Action, Completion, Event};
+pub use state::device_failures::{DeviceFailures, DeviceOp, FAILURES_SHOWN, FailedOps};
 use state::live::Live;
 pub use state::live::{CAUSES, Cause, Counts, KEPT, LiveSlots, NodeSlot, Slot};
 pub use state::samples::{

@@ -1,6 +1,7 @@
 //! The state of a gateway for `/status` and `/metrics`: counters, queues and stage histograms.
 
 use super::Gateway;
+use super::state::device_failures::DeviceFailures;
 use super::state::samples::{Sample, SampleCounters, Sampling};
 use super::state::{GatewayCounters, LinkCounters, LinkId, State};
 use crate::clocks::ClockOffset;
@@ -67,6 +68,8 @@ pub struct NodeStatus {
     pub condition: Option<(Condition, Time)>,
     /// Which node, counted over all volumes.
     pub number: usize,
+    /// What its device failed.
+    pub failures: DeviceFailures,
     /// Why it is refused until somebody intervenes.
     pub refusal: Option<String>,
     /// It was removed from the volume.
@@ -123,6 +126,7 @@ impl Gateway {
             no_io: node.no_io,
             modelled: node.modelled,
             condition: node.condition.clone(),
+            failures: node.failures,
             refusal: node.refusal.clone(),
             is_gone: node.is_gone,
             links: node.links.clone().map(|link| self.link_status(LinkId(link))).collect(),

@@ -116,6 +116,9 @@ impl Gateway {
             self.actions.push_back(Action::Remember { node: number, extent_id: welcome.extent_id });
         }
         node.boot_id = Some(welcome.boot_id);
+        if rebooted {
+            node.failures.restarted();
+        }
         if rebooted && self.queues[number].has_unflushed_changes() && volume.copies.is_none() {
             volume.losses += 1;
             self.metrics.counters.losses += 1;

@@ -67,6 +67,24 @@ pub(super) fn away(view: &View) -> Finding {
     })
 }
 
+/// Devices that fail reads, writes or flushes.
+pub(super) fn devices(view: &View) -> Finding {
+    with_cluster(view, |cluster| {
+        let named = |(volume, node): (&Volume, &Node)| Some(format!("{} {}", of(volume, node), node.fails.as_ref()?));
+        let failing: Vec<String> = nodes(cluster).filter_map(named).collect();
+        if failing.is_empty() {
+            return Finding::well("no device has failed reads, writes or flushes lately");
+        }
+        Finding::severe(
+            format!("devices fail: {}", listed(&failing)),
+            "data that only such a device has can be lost; copies on it fall behind where others are left",
+        )
+        .with_advice(
+            "the node's log has the error: make room if it is full, else restart the device, or replace it ('flashmob volume replace' where there are copies)",
+        )
+    })
+}
+
 /// Chunks that have lost copies.
 pub(super) fn copies(view: &View) -> Finding {
     with_cluster(view, |cluster| {

@@ -27,7 +27,7 @@ use crate::view::View;
 pub type Look = fn(&View) -> Finding;
 
 /// All checks in the order of reports: the path, the network's settings, the disk, the machine, Android, a cluster, etcd. Names never change their meaning.
-pub const TABLE: [(&str, Look); 39] = [
+pub const TABLE: [(&str, Look); 40] = [
     ("peer", peer::answer),
     ("mtu", interfaces::mtu),
     ("path-mtu", peer::mtu),
@@ -58,6 +58,7 @@ pub const TABLE: [(&str, Look); 39] = [
     ("android-processes", android::processes),
     ("android-low-memory", android::low_memory),
     ("cluster-nodes", cluster::away),
+    ("cluster-devices", cluster::devices),
     ("cluster-copies", cluster::copies),
     ("cluster-domains", cluster::domains),
     ("cluster-spare", cluster::spare),

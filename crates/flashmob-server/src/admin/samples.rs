@@ -7,6 +7,7 @@ use std::time::Duration;
 use flashmob_core::gateway::{GatewayCounters, LinkCounters, SampleCounters};
 use flashmob_core::node::NodeCounters;
 
+use crate::status::failures::FailuresReport;
 use crate::status::report::{
     ConditionReport, GatewayReport, KeysReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
     PathLimit, PathReport, PauseReport, Report, StageReport, SumsReport, TcpReport, TraceCounters, VolumeReport,
@@ -112,6 +113,7 @@ pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
         queue_depth: 12,
         no_io: false,
         modelled: false,
+        failures: FailuresReport::default(),
         refusal: None,
         clock_offset_seconds: Some(-12.25),
         clock_error_seconds: Some(0.000_75),

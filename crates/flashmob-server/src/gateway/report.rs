@@ -9,6 +9,7 @@ use flashmob_core::gateway::{
 use super::server::GatewayServer;
 use crate::keys::GatewayKeys;
 use crate::net::ListenAddr;
+use crate::status::failures::FailuresReport;
 use crate::status::finding::{self, Finding, Insecure, insecure};
 use crate::status::live::{self, LiveCopies, LiveNode, LiveReport, LiveVolume, WARNINGS_MAX};
 use crate::status::report::{
@@ -146,6 +147,7 @@ impl GatewayServer {
             queue_depth: node.queue_depth,
             no_io: node.no_io,
             modelled: node.modelled,
+            failures: FailuresReport::of(&node.failures, self.clock.now()),
             refusal: node.refusal.clone(),
             clock_offset_seconds: clock.map(|clock| clock.offset_ns as f64 / 1e9),
             clock_error_seconds: clock.map(|clock| clock.error_ns as f64 / 1e9),

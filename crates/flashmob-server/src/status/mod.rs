@@ -4,6 +4,7 @@
 
 pub mod change;
 pub mod condition;
+pub mod failures;
 pub mod finding;
 pub mod live;
 pub mod measure;

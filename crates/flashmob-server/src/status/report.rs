@@ -11,6 +11,7 @@ use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
 pub use super::condition::{ConditionReport, PauseReport};
+use super::failures::FailuresReport;
 pub use super::finding::Finding;
 pub use super::trace::TraceCounters;
 pub use super::volumes::Rebuild;
@@ -255,6 +256,9 @@ pub struct NodeOfVolume {
     /// It has the timing of a modelled flash.
     #[serde(default)]
     pub modelled: bool,
+    /// What its device failed.
+    #[serde(default)]
+    pub failures: FailuresReport,
     /// Why it cannot be used until an operator intervenes.
     pub refusal: Option<String>,
     /// Offset of its clock ahead of the gateway's; absent until its first welcome.

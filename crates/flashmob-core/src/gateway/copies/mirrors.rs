@@ -478,7 +478,7 @@ impl Copies {
             return false;
         }
         if !answer.is_kept {
-            let text = "it cannot keep a mirror of the volume's map; is its disk full?".to_string();
+            let text = "it cannot keep a mirror of the volume's map; see its log".to_string();
             cx.tell(Event::NodeWarning(cx.name(member), text));
         }
         self.take_effect(cx);

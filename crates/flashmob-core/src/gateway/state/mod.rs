@@ -8,7 +8,7 @@
 //!  requests    requests in hand: how many of their pieces are left     names clients
 //!  volume      the layout, and whether the volume can be used
 //!  queues      the queue of each node, and which have got pieces       holds queue
-//!  node        its identity, reports and round trip
+//!  node        its identity, reports and round trip              holds device_failures
 //!  links       the state of each link, the batches out on it           holds queue's pieces
 //!  metrics     counters, stages, samples
 //!  live        what each node did in each second
@@ -17,6 +17,7 @@
 //! A request knows only the number of its pieces, a queue only the keys of requests; `pieces.rs` and `complete.rs` connect the two.
 
 mod clients;
+pub mod device_failures;
 pub mod fairness;
 mod links;
 pub mod live;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::device_failures::DeviceFailures;
 use super::fairness::Way;
 use super::pace::Pace;
 use super::queue::BatchLimits;
@@ -47,6 +48,8 @@ pub struct Node {
     pub copy_told: Option<Time>,
     /// Reads that its extent, in this process, answered at once.
     pub read_here: u64,
+    /// What its device failed.
+    pub failures: DeviceFailures,
     /// The offset of its clock.
     pub clock: ClockRelation,
 }

@@ -12,6 +12,7 @@ fn volume() -> Volume {
         state: "ready".into(),
         refusal: None,
         size_bytes: Some(1 << 30),
+        fails: None,
         member: Some(Member { domain: format!("d{n}"), copies: 256, behind: 0, only: 0 }),
         condition: Some(Condition {
             disk: Some(format!("{n:016x}")),
@@ -54,12 +55,13 @@ fn assert_finds(finding: &Finding, outcome: Outcome, texts: &[&str]) {
     texts.iter().for_each(|text| assert!(said.contains(text), "no '{text}' in {finding:?}"));
 }
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "cluster-nodes",
     "cluster-copies",
     "cluster-domains",
     "cluster-spare",
     "cluster-batteries",
+    "cluster-devices",
     "cluster-heat",
     "cluster-space",
 ];
@@ -172,6 +174,13 @@ fn batteries_are_judged_by_charge_and_supply() {
     assert_finds(&of(None, None, false), Well, &["all 3 nodes"]);
     let boards = with("cluster-batteries", |volume| volume.nodes.iter_mut().for_each(|node| node.condition = None));
     assert_eq!(boards.outcome, Unknown);
+}
+
+#[test]
+fn a_device_that_fails_operations_is_named() {
+    let failing = with("cluster-devices", |volume| volume.nodes[1].fails = Some("fails flushes".to_string()));
+    assert_finds(&failing, Severe, &["192.0.2.2:7411 of pool fails flushes"]);
+    assert_finds(&with("cluster-devices", |_| {}), Well, &["no device has failed"]);
 }
 
 #[test]

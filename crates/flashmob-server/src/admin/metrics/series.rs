@@ -199,6 +199,14 @@ pub(super) const NODE: &[Series<NodeOfVolume>] = &[
     }),
     gauge("flashmob_node_clock_error_seconds", "Maximum error of that offset", |n| maybe(n.clock_error_seconds)),
     gauge("flashmob_node_queue_depth", "Pieces in the node's queue", |n| one(n.queue_depth)),
+    counter("flashmob_node_device_failures_total", "Operations that the node's device failed, by kind", |n| {
+        n.failures.totals.iter().map(|(op, total)| (vec![("op", &**op)], Value::Whole(*total))).collect()
+    }),
+    gauge(
+        "flashmob_node_device_fails",
+        "1 while the node's device fails operations: flushes until one succeeds, others for ten minutes; flashmob status says which",
+        |n| one(!n.failures.failing.is_empty()),
+    ),
     gauge("flashmob_node_no_io", "1 if the node answers without I/O", |n| one(n.no_io)),
     gauge("flashmob_node_modelled", "1 if the node's flash is modelled", |n| one(n.modelled)),
 ];

@@ -8,7 +8,7 @@ const SPARK_S = 60;
 // So many have small cards.
 const MANY = 17;
 
-const WORDS = { heat: "hot", battery: "battery low", space: "little space" };
+const WORDS = { heat: "hot", battery: "battery low", space: "little space", device: "device fails" };
 const ICONS = { connecting: "waiting", waiting: "waiting", refused: "severe" };
 
 // Its state: an icon, a word, and why it wants attention.

@@ -22,6 +22,8 @@ pub enum Cause {
     Map,
     /// Blocks of it cannot be mended.
     Rot,
+    /// A node's device fails operations.
+    Device,
     /// A node is refused.
     Refused,
     /// A node has no link.

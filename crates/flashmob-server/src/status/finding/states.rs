@@ -127,6 +127,7 @@ fn of_node(node: &NodeOfVolume, generation: u64) -> Vec<Finding> {
         }
         None => {}
     }
+    findings.extend(node.failures.finding());
     findings.extend(node.condition.iter().flat_map(of_condition));
     for link in &node.links {
         let limits = link.path.iter().flat_map(|path| &path.limits);

@@ -51,6 +51,7 @@ fn node(node: &NodeOfVolume, member: Option<&MemberDetails>) -> Node {
             behind: member.behind,
             only: member.only,
         }),
+        fails: node.failures.words(),
         condition: node.condition.as_ref().map(condition),
     }
 }

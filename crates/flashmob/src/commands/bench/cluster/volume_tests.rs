@@ -13,6 +13,7 @@ fn node(disk_id: Option<u64>) -> NodeStatus {
         modelled: false,
         condition: disk_id.map(|id| (Condition { disk_id: Some(id), ..Condition::default() }, Time(0))),
         number: 0,
+        failures: flashmob_core::gateway::DeviceFailures::default(),
         refusal: None,
         is_gone: false,
         links: Vec::new(),
