@@ -89,12 +89,12 @@ impl Adb {
         }
     }
 
-    /// Runs a shell script on the device.
+    /// Runs a shell script on the device that these options of adb select.
     ///
     /// Devices before Android 7 do not report the exit status, so the script prints it.
-    pub fn shell(&self, serial: &str, script: &str, timeout: Duration) -> anyhow::Result<Answer> {
+    pub fn shell(&self, device: [&str; 2], script: &str, timeout: Duration) -> anyhow::Result<Answer> {
         let line = format!("{{ {script}\n}} 2>&1; echo {STATUS_MARK}$?");
-        let output = self.ask(["-s", serial, "shell", &line], timeout)?;
+        let output = self.ask(device.into_iter().chain(["shell", &line]), timeout)?;
         match answer(&lines(&output.stdout)) {
             Some(answer) => Ok(answer),
             None => Err(trouble(&format!("{}{}", lines(&output.stderr), lines(&output.stdout))).into()),
@@ -102,8 +102,8 @@ impl Adb {
     }
 
     /// As [`Adb::shell`]; a failure is an error with the script's output.
-    pub fn shell_text(&self, serial: &str, script: &str, timeout: Duration) -> anyhow::Result<String> {
-        let answer = self.shell(serial, script, timeout)?;
+    pub fn shell_text(&self, device: [&str; 2], script: &str, timeout: Duration) -> anyhow::Result<String> {
+        let answer = self.shell(device, script, timeout)?;
         if answer.status == 0 { Ok(answer.text) } else { Err(trouble(&answer.text).into()) }
     }
 }

@@ -44,16 +44,56 @@ fn parse_devices(text: &str) -> Vec<Attached> {
         .collect()
 }
 
-/// `SERIAL STATE usb:1-1 product:x model:Nexus_7 device:flo transport_id:1`; the state may be `no permissions (...); see [...]`.
+/// The states of adb's own list.
+const STATES: [&str; 13] = [
+    "authorizing",
+    "bootloader",
+    "connecting",
+    "detached",
+    "device",
+    "host",
+    "no permissions",
+    "offline",
+    "recovery",
+    "rescue",
+    "sideload",
+    "unauthorized",
+    "unknown",
+];
+/// A device without a serial number, in adb's list.
+const NO_SERIAL: &str = "(no serial number)";
+/// Precedes the number by which adb knows a connection, in its list, and here in the place of a serial number.
+const TRANSPORT: &str = "transport_id:";
+
+/// `SERIAL STATE usb:1-1 product:x model:Nexus_7 device:flo transport_id:1`. The serial number may have spaces and the words of states;
+/// behind the state `no permissions` is a sentence, behind others are words with a colon alone.
 fn parse_device(line: &str) -> Option<Attached> {
-    let (serial, rest) = line.trim().split_once(char::is_whitespace)?;
-    let rest = rest.trim_start();
-    let state = if rest.starts_with("no permissions") { "no permissions" } else { rest.split_whitespace().next()? };
-    let model = rest
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("model:"))
-        .map(|name| harmless(&name.replace('_', " ")));
-    Some(Attached { serial: harmless(serial), state: state.to_string(), model })
+    let line = line.trim();
+    let begins = line.match_indices(char::is_whitespace).map(|(at, blank)| at + blank.len());
+    let (serial, state, rest) = begins.filter_map(|at| state_at(line, at)).next().or_else(|| {
+        // A state of a later version.
+        let (serial, rest) = line.split_once(char::is_whitespace)?;
+        let (state, rest) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+        Some((serial, state, rest))
+    })?;
+    let value = |name: &str| rest.split_whitespace().find_map(|word| word.strip_prefix(name));
+    let model = value("model:").map(|name| harmless(&name.replace('_', " ")));
+    let serial = match value(TRANSPORT) {
+        Some(transport) if serial == NO_SERIAL => format!("{TRANSPORT}{transport}"),
+        _ => serial.to_string(),
+    };
+    Some(Attached { serial: harmless(&serial), state: state.to_string(), model })
+}
+
+/// The serial number, the state and the rest, if a state begins at `at`.
+fn state_at(line: &str, at: usize) -> Option<(&str, &str, &str)> {
+    let state = STATES.into_iter().find(|state| {
+        let rest = line[at..].strip_prefix(state);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    })?;
+    let (serial, rest) = (line[..at].trim_end(), line[at + state.len()..].trim());
+    let is_end = state == "no permissions" || rest.split_whitespace().all(|word| word.contains(':'));
+    (is_end && !serial.is_empty()).then_some((serial, state, rest))
 }
 
 impl Attached {
@@ -61,9 +101,17 @@ impl Attached {
     pub fn trouble(&self) -> Option<Trouble> {
         match self.state.as_str() {
             "device" | "recovery" => None,
-            "unauthorized" => Some(Trouble::Unauthorised),
+            "unauthorized" | "authorizing" => Some(Trouble::Unauthorised),
             "no permissions" => Some(Trouble::NoPermissions),
             _ => Some(Trouble::Offline),
+        }
+    }
+
+    /// The options of adb that select it.
+    pub fn selection(&self) -> [&str; 2] {
+        match self.serial.strip_prefix(TRANSPORT) {
+            Some(transport) => ["-t", transport],
+            None => ["-s", &self.serial],
         }
     }
 
@@ -108,14 +156,14 @@ pub fn choose(devices: Vec<Attached>, serial: Option<&str>, all: bool) -> anyhow
 }
 
 /// Queries a device's properties.
-pub fn properties(adb: &Adb, serial: &str, folder: &str) -> anyhow::Result<Properties> {
+pub fn properties(adb: &Adb, device: &Attached, folder: &str) -> anyhow::Result<Properties> {
     let folder = super::adb::quoted(folder);
     let script = format!(
         "for name in ro.product.model ro.product.cpu.abilist ro.product.cpu.abi ro.build.version.release; do echo \"$name=$(getprop $name)\"; done\n\
          echo \"machine=$(uname -m)\"\n{}\necho \"node=$node\"\necho df=; df -k {folder}; true",
         super::node::NODE_OF.replace("FOLDER", &folder)
     );
-    Ok(parse_properties(&adb.shell_text(serial, &script, ANSWER_TIMEOUT)?))
+    Ok(parse_properties(&adb.shell_text(device.selection(), &script, ANSWER_TIMEOUT)?))
 }
 
 fn parse_properties(text: &str) -> Properties {
@@ -179,6 +227,52 @@ mod tests {
         assert_eq!(devices[0].name(), "Nexus 7 (0a1b2c3d)");
         let troubles: Vec<_> = devices.iter().map(Attached::trouble).collect();
         assert_eq!(troubles, [None, Some(Trouble::Unauthorised), Some(Trouble::NoPermissions), Some(Trouble::Offline)]);
+    }
+
+    #[test]
+    fn serial_numbers_may_have_blanks_and_words_of_states_or_be_absent() {
+        for (line, serial, state, selection) in [
+            (
+                "my device (2)          device usb:1-1 product:x model:OCTP_7 device:y transport_id:60",
+                "my device (2)",
+                "device",
+                ["-s", "my device (2)"],
+            ),
+            ("(no serial number)     device usb:1-3 transport_id:9", "transport_id:9", "device", ["-t", "9"]),
+            ("ABC                    authorizing transport_id:64", "ABC", "authorizing", ["-s", "ABC"]),
+            ("ABC                    dreaming transport_id:64", "ABC", "dreaming", ["-s", "ABC"]),
+            ("ABC device", "ABC", "device", ["-s", "ABC"]),
+            ("ABC\tdevice", "ABC", "device", ["-s", "ABC"]),
+            (
+                "a device offline       no permissions (user in plugdev group); see [http://x.y] usb:1-2",
+                "a device offline",
+                "no permissions",
+                ["-s", "a device offline"],
+            ),
+        ] {
+            let device = parse_device(line).unwrap();
+            assert_eq!((&*device.serial, &*device.state, device.selection()), (serial, state, selection), "{line}");
+        }
+        assert_eq!(parse_device("ABC"), None);
+        let waits = parse_device("ABC authorizing transport_id:1").unwrap();
+        assert_eq!(waits.trouble(), Some(Trouble::Unauthorised));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_serial_number_is_read_as_it_is(serial in "[!-~]([ -~]{0,20}[!-~])?", state in 0..STATES.len()) {
+            let line = format!("{serial:<22} {} usb:1-1 model:Nexus_7 transport_id:3", STATES[state]);
+            let device = parse_device(&line).unwrap();
+            let is_ambiguous = STATES.iter().any(|state| serial.contains(&format!(" {state}")));
+            if !is_ambiguous && serial != NO_SERIAL {
+                proptest::prop_assert_eq!((&*device.serial, &*device.state), (&*serial, STATES[state]));
+            }
+        }
+
+        #[test]
+        fn any_list_is_read(text in "\\PC{0,200}") {
+            parse_devices(&text);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn run(adb: &Adb, folder: &str, form: Form) -> anyhow::Result<()> {
     for device in attached(adb)? {
         let found = match device.trouble() {
             Some(trouble) => Err(trouble.into()),
-            None => properties(adb, &device.serial, folder),
+            None => properties(adb, &device, folder),
         };
         let trouble = found.as_ref().err().map(ToString::to_string);
         let mut properties = found.unwrap_or_default();

@@ -150,8 +150,7 @@ fn last_words(log: &str) -> String {
 /// Forwards a port of this machine to the node's.
 fn forward(session: &Session, listening: &str) -> anyhow::Result<String> {
     let port = listening.rsplit(':').next().unwrap_or_default();
-    let text =
-        session.adb.text(["-s", &session.device.serial, "forward", "tcp:0", &format!("tcp:{port}")], ANSWER_TIMEOUT)?;
+    let text = session.adb.text(session.adb_args(["forward", "tcp:0", &format!("tcp:{port}")]), ANSWER_TIMEOUT)?;
     let here: u16 = text.trim().parse().map_err(|_| {
         anyhow::anyhow!(
             "{}: adb did not report the forwarded port ('{}'); use a newer adb",
@@ -231,7 +230,7 @@ pub fn stop(session: &Session) -> anyhow::Result<bool> {
 fn take_back(session: &Session, listening: &str) -> anyhow::Result<()> {
     let list = session.adb.text(["forward", "--list"], ANSWER_TIMEOUT)?;
     for here in forwards(&list, &session.device, listening) {
-        session.adb.text(["-s", &session.device.serial, "forward", "--remove", &here], ANSWER_TIMEOUT)?;
+        session.adb.text(session.adb_args(["forward", "--remove", &here]), ANSWER_TIMEOUT)?;
     }
     Ok(())
 }
@@ -240,8 +239,9 @@ fn take_back(session: &Session, listening: &str) -> anyhow::Result<()> {
 fn forwards(list: &str, device: &Attached, listening: &str) -> Vec<String> {
     let far = format!("tcp:{}", listening.rsplit(':').next().unwrap_or_default());
     let of_device = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        (words.len() == 3 && words[0] == device.serial && words[2] == far).then(|| words[1].to_string())
+        let (rest, remote) = line.trim_end().rsplit_once(char::is_whitespace)?;
+        let (serial, local) = rest.trim_end().rsplit_once(char::is_whitespace)?;
+        (serial.trim_end() == device.serial && remote == far).then(|| local.to_string())
     };
     list.lines().filter_map(of_device).collect()
 }
@@ -266,6 +266,8 @@ mod tests {
         let list = "A tcp:40001 tcp:7411\nB tcp:40002 tcp:7411\nA tcp:40003 tcp:9999\n\n";
         assert_eq!(forwards(list, &device, "127.0.0.1:7411"), ["tcp:40001"]);
         assert_eq!(forwards(list, &device, "[::]:7411"), ["tcp:40001"]);
+        let device = Attached { serial: "my device (2)".into(), ..device };
+        assert_eq!(forwards("my device (2) tcp:40004 tcp:7411\n", &device, "[::]:7411"), ["tcp:40004"]);
     }
 
     #[test]

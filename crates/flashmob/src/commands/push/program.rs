@@ -51,7 +51,7 @@ fn follow(session: &Session, args: &[String], is_quiet: bool, tick: &dyn Fn()) -
         program = session.program(),
         args = quoted_all(args),
     );
-    let mut command = session.adb.command(["-s", &session.device.serial, "shell", &script]);
+    let mut command = session.adb.command(session.adb_args(["shell", &script]));
     if is_quiet {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }

@@ -40,7 +40,7 @@ pub struct Session {
 
 impl Session {
     pub fn begin(adb: &Adb, device: Attached, folder: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<Session> {
-        let properties = properties(adb, &device.serial, folder).with_context(|| device.name())?;
+        let properties = properties(adb, &device, folder).with_context(|| device.name())?;
         Ok(Session { adb: adb.clone(), device, properties, folder: folder.to_string(), stop: Arc::clone(stop) })
     }
 
@@ -68,12 +68,17 @@ impl Session {
 
     /// Runs a script; a failure is an error that names the device.
     pub fn shell(&self, script: &str) -> anyhow::Result<String> {
-        self.adb.shell_text(&self.device.serial, script, ANSWER_TIMEOUT).with_context(|| self.name())
+        self.adb.shell_text(self.device.selection(), script, ANSWER_TIMEOUT).with_context(|| self.name())
+    }
+
+    /// The arguments of adb for a command on this device.
+    pub fn adb_args<'a, const N: usize>(&'a self, args: [&'a str; N]) -> impl Iterator<Item = &'a str> {
+        self.device.selection().into_iter().chain(args)
     }
 
     /// Runs a script that may fail.
     pub fn try_shell(&self, script: &str) -> anyhow::Result<Answer> {
-        self.adb.shell(&self.device.serial, script, ANSWER_TIMEOUT).with_context(|| self.name())
+        self.adb.shell(self.device.selection(), script, ANSWER_TIMEOUT).with_context(|| self.name())
     }
 
     /// Makes sure that the right binary is there, complete, and runs.
@@ -127,7 +132,7 @@ impl Session {
     /// Copies it under a temporary name.
     fn copy(&self, binary: &Binary) -> anyhow::Result<()> {
         let there = format!("{}/flashmob.new", self.folder);
-        let mut command = self.adb.command(["-s", &self.device.serial, "push"]);
+        let mut command = self.adb.command(self.adb_args(["push"]));
         command.arg(&binary.path).arg(&there);
         let limit = ANSWER_TIMEOUT + Duration::from_secs(binary.size_bytes / COPY_BYTES_PER_S_MIN);
         let mut line = ProgressLine::new(&format!("copying to {}", self.name()));
@@ -137,7 +142,7 @@ impl Session {
             if asked.elapsed() >= PROGRESS_AGAIN && std::io::stderr().is_terminal() {
                 asked = Instant::now();
                 let answer =
-                    self.adb.shell(&self.device.serial, &format!("ls -l {}", quoted(&there)), PROGRESS_AGAIN * 4);
+                    self.adb.shell(self.device.selection(), &format!("ls -l {}", quoted(&there)), PROGRESS_AGAIN * 4);
                 // For display only.
                 if let Some(done) = answer.ok().and_then(|answer| listed_size(&answer.text)) {
                     line.show(&Progress { done, total: binary.size_bytes, unit: Unit::Bytes });
@@ -157,7 +162,7 @@ impl Session {
         // Where others cannot look while it is there with other rights.
         let folder = quoted(&format!("{}/flashmob.d", self.folder));
         self.shell(&format!("mkdir -p {folder} && chmod 700 {folder}"))?;
-        let mut command = self.adb.command(["-s", &self.device.serial, "push"]);
+        let mut command = self.adb.command(self.adb_args(["push"]));
         command.arg(here).arg(there);
         self.transfer(command, ANSWER_TIMEOUT, true, || {})?;
         self.shell(&format!("chmod 600 {}", quoted(there))).map(|_| ())
@@ -165,7 +170,7 @@ impl Session {
 
     /// Copies a file from the device, also after a request to stop: the results so far.
     pub fn fetch(&self, there: &str, here: &Path) -> anyhow::Result<()> {
-        let mut command = self.adb.command(["-s", &self.device.serial, "pull", there]);
+        let mut command = self.adb.command(self.adb_args(["pull", there]));
         command.arg(here);
         self.transfer(command, ANSWER_TIMEOUT, false, || {})
     }
