@@ -27,6 +27,8 @@ pub(super) struct Reader<'a> {
     pub names: Unique,
     /// Ids of volumes so far.
     pub ids: Unique,
+    /// Names of the files of volumes with copies so far.
+    pub files: Unique,
     /// Addresses, paths and extents of nodes so far.
     pub sources: Unique,
     /// Nodes of all volumes so far.

@@ -40,7 +40,7 @@ pub use error::{ConfigError, ToTomlError};
 pub use report::Report;
 pub use types::{
     Batch, Config, CopiesConfig, Engine, EtcdConfig, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource,
-    Sizing, SocketConfig, VolumeConfig,
+    Sizing, SocketConfig, VolumeConfig, file_name_of,
 };
 
 use gateway::{Reader, read_config};
@@ -84,8 +84,8 @@ fn read(text: &str, file: &str, base_dir: &Path, exists: fn(&Path) -> bool) -> R
     let (document, errors) = DeTable::parse_recoverable(text);
     let config = if errors.is_empty() {
         let top = Section::open(document.get_ref(), document.span(), &TOP, &findings);
-        let (names, ids, sources) = Default::default();
-        Some(read_config(&top, &mut Reader { base_dir, exists, names, ids, sources, nodes: 0 }))
+        let (names, ids, files, sources) = Default::default();
+        Some(read_config(&top, &mut Reader { base_dir, exists, names, ids, files, sources, nodes: 0 }))
     } else {
         // The contents of a malformed text are not worth checking.
         syntax::report_syntax(text, &errors, &findings);

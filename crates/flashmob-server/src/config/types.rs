@@ -171,3 +171,10 @@ impl NodeSource {
         }
     }
 }
+
+/// What names of files have in the place of a volume's id.
+#[must_use]
+pub fn file_name_of(id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    id.chars().map(plain).take(100).collect()
+}

@@ -1,6 +1,7 @@
 //! A `[[volume]]` and its `[volume.socket]`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use toml::de::DeValue;
@@ -15,11 +16,11 @@ use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
 use super::report::quoted;
 use super::section::{NODE, SOCKET, Section};
-use super::types::{Batch, CopiesConfig, LayoutKind, NodeConfig, Sizing, SocketConfig, VolumeConfig};
+use super::types::{Batch, CopiesConfig, LayoutKind, NodeConfig, Sizing, SocketConfig, VolumeConfig, file_name_of};
 
 /// Reads one volume. The result is valid only if no problem was found.
 pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> VolumeConfig {
-    let (name, id) = read_identity(section, reader);
+    let identity = read_identity(section, reader);
     let batch = read_batch(section);
     let outstanding_default = match batch {
         Batch::Auto => OUTSTANDING_BATCHES_DEFAULT_AUTO,
@@ -28,6 +29,10 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
     let outstanding = section.quantity("outstanding_batches", &OUTSTANDING_BATCHES).unwrap_or(outstanding_default);
     let (reconnect_min, reconnect_max) = read_reconnect(section);
     let layout = read_layout(section);
+    if let Some(LayoutKind::Mapped { .. }) = layout {
+        claim_files(&identity, section, reader);
+    }
+    let Identity { name, id, .. } = identity;
     let nodes = read_nodes(section, layout, reader);
     let timeout = section.quantity("timeout", &TIMEOUT);
     let copies = read_copies(section, layout, &nodes, timeout);
@@ -54,7 +59,7 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
     }
 }
 
-fn read_identity(section: &Section<'_>, reader: &mut Reader<'_>) -> (String, String) {
+fn read_identity(section: &Section<'_>, reader: &mut Reader<'_>) -> Identity {
     let name = section.printable("name", NAME_BYTES_MAX);
     let id = section.printable("id", NAME_BYTES_MAX);
     if !section.has("name") {
@@ -70,15 +75,35 @@ fn read_identity(section: &Section<'_>, reader: &mut Reader<'_>) -> (String, Str
         reader.names.claim((*name).to_string(), span, section.findings, message, help)
     });
     // Where the names clash already, one message is enough.
-    let own_id = id.clone().or_else(|| name.clone().filter(|_| new && !section.has("id")));
+    let mut own_id = id.clone().or_else(|| name.clone().filter(|_| new && !section.has("id")));
     if let Some((id, span)) = &own_id {
         let message = || format!("two volumes have the id {}", quoted(id));
         let help = "give each volume its own id: nodes record the volume they belong to by this id";
-        reader.ids.claim((*id).to_string(), span, section.findings, message, help);
+        if !reader.ids.claim((*id).to_string(), span, section.findings, message, help) {
+            own_id = None;
+        }
     }
+    let span = own_id.map(|(_, span)| span);
     let name = name.map(|(name, _)| name.to_string()).unwrap_or_default();
     let id = id.map_or_else(|| name.clone(), |(id, _)| id.to_string());
-    (name, id)
+    Identity { name, id, span }
+}
+
+/// A volume's name and id.
+struct Identity {
+    name: String,
+    id: String,
+    /// Where the id is, if no other volume has it.
+    span: Option<Range<usize>>,
+}
+
+/// Files of volumes with copies are named by their ids.
+fn claim_files(identity: &Identity, section: &Section<'_>, reader: &mut Reader<'_>) {
+    let Some(span) = &identity.span else { return };
+    let file = file_name_of(&identity.id);
+    let message = || format!("two volumes would have one map, in CONFIG.toml.{file}.map");
+    let help = "give one of them another id: in names of files, all but letters, digits, '-', '_' and '.' becomes '_', and 100 characters count";
+    reader.files.claim(file.clone(), span, section.findings, message, help);
 }
 
 /// `None` for one that was reported: nobody knows then which other keys belong to it.

@@ -18,7 +18,7 @@ use super::map_writer::{MapDone, MapWriter};
 use super::memory::state_path;
 use super::scrub_file::ScrubFile;
 use super::server::load_keys;
-use crate::config::{Config, CopiesConfig, LayoutKind, NodeConfig, NodeSource, VolumeConfig};
+use crate::config::{Config, CopiesConfig, LayoutKind, NodeConfig, NodeSource, VolumeConfig, file_name_of};
 use crate::keys::GatewayKeys;
 use crate::net::Wake;
 use crate::store::extent_id::unique_id;
@@ -224,9 +224,7 @@ impl Drop for Maps {
 
 /// Where a file of a volume is: its map, or what is known of its scrubs.
 pub(super) fn volume_path(config_path: &Path, volume: &VolumeConfig, kind: &str) -> PathBuf {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    let name: String = volume.id.chars().map(plain).take(100).collect();
-    state_path(config_path, &format!(".{name}.{kind}"))
+    state_path(config_path, &format!(".{}.{kind}", file_name_of(&volume.id)))
 }
 
 /// Where the map of a volume is.

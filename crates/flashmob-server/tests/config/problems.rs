@@ -1,6 +1,6 @@
 //! Keys, sections, and things that must not occur twice: what is said about each, word for word.
 
-use crate::check;
+use crate::{check, parse};
 
 #[test]
 fn an_empty_file_has_no_volume() {
@@ -522,4 +522,32 @@ error: two nodes have the extent 000102030405060708090a0b0c0d0e0f
 
 error: gateway.toml has 2 problems"#,
     );
+}
+
+#[test]
+fn two_volumes_whose_maps_would_be_one_file_are_refused() {
+    let two = |first: &str, second: &str, layout: &str| {
+        let volume = |id: &str, number: u8| {
+            format!(
+                "[[volume]]\nname = \"{id}\"\n{layout}[[volume.node]]\naddress = \"192.0.2.{number}\"\nsize = \"1GiB\"\n"
+            )
+        };
+        volume(first, 1) + &volume(second, 2)
+    };
+    let mapped = "layout = \"mapped\"\ncopies = 1\n";
+    check(
+        &two("a/b", "a_b", mapped),
+        r#"error: two volumes would have one map, in CONFIG.toml.a_b.map
+ --> gateway.toml:9:8
+  |
+9 | name = "a_b"
+  |        ^^^^^
+  = help: give one of them another id: in names of files, all but letters, digits, '-', '_' and '.' becomes '_', and 100 characters count
+  = note: the first is on line 2"#,
+    );
+    let accepts = |text: &str| parse(text).is_ok();
+    let long = |end: &str, count: usize| "x".repeat(count) + end;
+    assert!(accepts(&two(&long("a", 99), &long("b", 99), mapped)));
+    assert!(!accepts(&two(&long("a", 100), &long("b", 100), mapped)));
+    assert!(accepts(&two("a/b", "a_b", "")), "other volumes have no map");
 }
