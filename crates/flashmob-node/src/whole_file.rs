@@ -12,6 +12,19 @@ pub fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
+/// Links followed at most, as by the kernel.
+const LINKS_MAX: usize = 40;
+
+/// The file that `path` leads to by symbolic links, whether it exists or not.
+fn target(path: &Path) -> PathBuf {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let Ok(to) = path.read_link() else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(to);
+    }
+    path.canonicalize().unwrap_or(path)
+}
+
 /// Writes `text` under a temporary name beside `path` and renames it. If `path` is a link, its target is replaced, and the link stays.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = WholeFile::create(path)?;
@@ -45,9 +58,11 @@ enum Out {
 impl WholeFile {
     /// Begins a file that will stand at `path`.
     pub fn create(path: &Path) -> io::Result<WholeFile> {
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let path = target(path);
         let out = if is_special(&path) {
             Out::Special(OpenOptions::new().write(true).open(&path)?)
+        } else if path.is_symlink() {
+            return Err(io::Error::other("it is a circle of symbolic links"));
         } else {
             Out::Beside(create_beside(&path)?)
         };
@@ -92,6 +107,23 @@ mod tests {
         write(&link, "new").unwrap();
         assert!(link.symlink_metadata().unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        let (absent, dangling) = (folder.path().join("absent"), folder.path().join("dangling"));
+        symlink("absent", &dangling).unwrap();
+        write(&dangling, "made").unwrap();
+        assert!(dangling.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&absent).unwrap(), "made");
+        fs::remove_file(&absent).unwrap();
+        symlink("nowhere/file", &absent).unwrap();
+        assert!(write(&dangling, "x").is_err(), "the folder does not exist");
+        assert!(absent.symlink_metadata().unwrap().is_symlink());
+        fs::remove_file(absent).unwrap();
+        fs::remove_file(dangling).unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        symlink(&one, &other).unwrap();
+        symlink(&other, &one).unwrap();
+        assert!(write(&one, "x").is_err(), "a circle of links");
+        fs::remove_file(one).unwrap();
+        fs::remove_file(other).unwrap();
         let plain = folder.path().join("plain");
         fs::write(&plain, "x").unwrap();
         assert_eq!(file.metadata().unwrap().mode(), plain.metadata().unwrap().mode(), "the permissions of a new file");

@@ -271,7 +271,8 @@ impl Gateway {
     fn tell_if_ready(&mut self, volume: usize, became_ready: bool) {
         let volume = &self.volumes[volume];
         if let Some(layout) = volume.layout.as_ref().filter(|_| became_ready) {
-            let (name, nodes) = (volume.spec.name.clone(), volume.spec.extents.len());
+            let nodes = volume.nodes.iter().filter(|&&node| !self.nodes[node].is_gone).count();
+            let name = volume.spec.name.clone();
             self.actions.push_back(Action::Tell(Event::VolumeReady(name, layout.size_bytes(), nodes)));
         }
     }

@@ -100,7 +100,15 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, grow: bool, direct: boo
         }
         (found, _) => found,
     };
-    finish(path, file, size_bytes, false, direct)
+    let undo = file.try_clone().ok().filter(|_| size_bytes != found_bytes);
+    finish(path, file, size_bytes, false, direct).inspect_err(|_| {
+        // A file that cannot be used leaves nothing behind, and no other size.
+        if is_new {
+            let _ = fs::remove_file(path);
+        } else if let Some(file) = undo {
+            let _ = file.set_len(found_bytes);
+        }
+    })
 }
 
 /// Opens for reading and writing, with `flags` besides, and makes the file if `create`.

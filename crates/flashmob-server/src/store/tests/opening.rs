@@ -196,6 +196,10 @@ fn direct_wants_whole_blocks() {
     let path = dir.path().join("data");
     let (error, text) = refusal(config(&path, SIZE_BYTES + 1, (Engine::Threads, true)));
     assert!(matches!(error, StoreError::UnalignedSize { .. }) && text.contains("--direct"), "{text}");
+    assert!(!path.exists(), "a file that was made for it");
+    std::fs::write(&path, "").unwrap();
+    refusal(config(&path, SIZE_BYTES + 1, (Engine::Threads, true)));
+    assert_eq!(path.metadata().unwrap().len(), 0, "an empty file stays empty");
 }
 
 #[test]
