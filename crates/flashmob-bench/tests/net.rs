@@ -290,6 +290,28 @@ fn data_connections_that_break_are_no_result() {
 }
 
 #[test]
+fn the_place_of_a_client_that_gives_up_is_free_at_once() {
+    let served = Served::start();
+    let cookie = Cookie::new([9; COOKIE_BYTES - 1]);
+    // A sender of datagrams sleeps between two of them when its client goes.
+    let wanted = r#"{"udp":true,"reverse":true,"time":60,"len":1000,"bandwidth":80000,"parallel":1}"#;
+    let mut control = ask(&served, wanted, &cookie);
+    let mut said = |expected: State| {
+        let mut byte = [0];
+        control.read_exact(&mut byte).unwrap();
+        assert_eq!(State::of(byte[0]), Some(expected));
+    };
+    said(State::CreateStreams);
+    let flow = UdpSocket::bind((HERE, 0)).unwrap();
+    flow.connect(served.address).unwrap();
+    flow.send(&hello()).unwrap();
+    said(State::TestStart);
+    said(State::TestRunning);
+    drop(control);
+    measure(&served.target(), &plan(SHORT)).unwrap();
+}
+
+#[test]
 fn an_iperf3_that_counts_what_came_gets_more_datagrams_for_those_that_were_lost() {
     let served = Served::start();
     let mut control = TcpStream::connect(served.address).unwrap();

@@ -58,7 +58,7 @@ pub enum Code {
     Changed,
     /// Packets are missing from a capture, or could not be read.
     Incomplete,
-    /// The clock of a capture stepped: figures that rest on times are doubtful.
+    /// The clock of a capture, or of an end that stamps datagrams, stepped: figures that rest on times are doubtful.
     ClockStepped,
     /// A capture has packets more than once.
     Copies,

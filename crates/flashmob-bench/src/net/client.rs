@@ -158,6 +158,7 @@ fn connect(target: &Target, peer: &str) -> Result<(Control, SocketAddr), NetErro
         .filter(|address| target.bind.is_none_or(|from| from.is_ipv4() == address.is_ipv4()))
         .collect();
     let until = Instant::now() + target.connect_timeout;
+    let mut is_ipv4 = true;
     let mut failure = io::Error::new(io::ErrorKind::AddrNotAvailable, "it has no address of the family of --bind");
     for address in addresses {
         let left = until.saturating_duration_since(Instant::now());
@@ -166,12 +167,12 @@ fn connect(target: &Target, peer: &str) -> Result<(Control, SocketAddr), NetErro
         }
         match setup::connect(address, target.bind, None, left) {
             Ok(stream) => return Ok((Control::new(stream, peer.to_string())?, address)),
-            Err(error) => failure = error,
+            Err(error) => (failure, is_ipv4) = (error, address.ip().to_canonical().is_ipv4()),
         }
     }
     let peer = peer.to_string();
     Err(match failure.kind() {
-        io::ErrorKind::ConnectionRefused => NetError::Refused(peer),
+        io::ErrorKind::ConnectionRefused => NetError::Refused { peer, is_ipv4 },
         io::ErrorKind::TimedOut => NetError::NoAnswer { peer, after: target.connect_timeout },
         _ => NetError::Connect { peer, source: failure },
     })

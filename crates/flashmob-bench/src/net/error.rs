@@ -10,10 +10,11 @@ pub enum NetError {
     #[error("'{host}' is not an address, and cannot be resolved: {source}; check its spelling")]
     Name { host: String, source: io::Error },
     #[error(
-        "{0} refused the connection: nothing listens there, or only on another address; start 'flashmob bench net \
-         --server --bind 0.0.0.0' or 'iperf3 -s' there"
+        "{peer} refused the connection: nothing listens there, or only on another address; start 'flashmob bench net \
+         --server --bind {}' or 'iperf3 -s' there",
+        if *is_ipv4 { "0.0.0.0" } else { "::" }
     )]
-    Refused(String),
+    Refused { peer: String, is_ipv4: bool },
     #[error("no answer from {peer} within {} s: a firewall that drops, or a wrong address?", after.as_secs_f64())]
     NoAnswer { peer: String, after: Duration },
     #[error("cannot connect to {peer}: {source}")]

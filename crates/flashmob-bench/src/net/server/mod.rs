@@ -71,6 +71,8 @@ struct Active {
     cookie: Cookie,
     /// How many data connections it still accepts.
     wanted_streams: usize,
+    /// The control connection, to see whether its client is still there; absent if no descriptor was left.
+    control: Option<TcpStream>,
     streams: Sender<(u64, TcpStream)>,
 }
 

@@ -2,11 +2,14 @@
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::limited::Limited;
 use super::waiting::{Arrived, Greeted, WAITING_MAX, Waiting};
@@ -21,6 +24,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 const ACCEPTS_AGAIN: Duration = Duration::from_millis(10);
 /// Interval of checks whether a test has ended.
 const ENDS_AGAIN: Duration = Duration::from_millis(10);
+/// Time limit for the end of a test whose client has gone: until then a newcomer waits for its place.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The thread that accepts connections.
 pub(super) struct Reception {
@@ -119,11 +124,15 @@ impl Reception {
             Ok(cookie) => cookie,
             Err(why) => return self.desk.tell(Told::Failed { client, why: why.into() }, false),
         };
+        let until = Instant::now() + ENDS_WITHIN;
+        while self.desk.active().as_ref().is_some_and(Active::has_gone) && Instant::now() < until {
+            std::thread::sleep(ENDS_AGAIN);
+        }
         let mut active = self.desk.active();
         match &mut *active {
             None => {
                 let (streams, arriving) = channel();
-                *active = Some(Active { cookie, wanted_streams: 0, streams });
+                *active = Some(Active { cookie, wanted_streams: 0, control: stream.try_clone().ok(), streams });
                 drop(active);
                 self.begin(stream, client, arriving);
             }
@@ -154,6 +163,15 @@ impl Reception {
                 self.desk.tell(Told::Failed { client, why }, true);
             }
         }
+    }
+}
+
+impl Active {
+    /// Whether the client has closed its control connection.
+    fn has_gone(&self) -> bool {
+        let Some(control) = &self.control else { return false };
+        let mut fds = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::RDHUP)];
+        matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
     }
 }
 

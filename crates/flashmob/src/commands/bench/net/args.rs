@@ -94,7 +94,7 @@ pub struct LoadArgs {
     #[arg(short, long, default_value = "10", value_name = "TIME", value_parser = time, conflicts_with = "bytes")]
     pub time: Duration,
     /// Bytes to send each way, instead of a time.
-    #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::commands::size)]
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::commands::size_in(1..=u64::MAX))]
     pub bytes: Option<u64>,
     /// Bytes per write [default: 128K], or per datagram [default: the largest that fits a packet].
     #[arg(short, long, value_name = "SIZE", value_parser = crate::commands::size)]

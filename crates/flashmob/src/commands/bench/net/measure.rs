@@ -56,6 +56,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
         server,
         label: args.result.label.clone(),
         repeat: args.repeat,
+        omit: args.load.omit,
         begun,
         interrupted,
     };

@@ -1,5 +1,7 @@
 //! The document, with reasons to doubt its figures.
 
+use std::time::Duration;
+
 use flashmob_bench::net::NetError;
 use flashmob_host::{device, emulation};
 use flashmob_lab::air::{Medium, Profile};
@@ -30,6 +32,8 @@ pub struct Subject {
     pub label: Option<String>,
     /// Repetitions asked for at each point.
     pub repeat: u32,
+    /// Time omitted at the start of each.
+    pub omit: Duration,
     /// Its start.
     pub begun: Begun,
     /// It was interrupted.
@@ -41,7 +45,7 @@ pub struct Subject {
 pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, failure: Option<&NetError>) -> Document {
     let points = rows.into_iter().map(|(parameters, repetitions)| {
         let mut point = Point::new(parameters, repetitions);
-        point.warnings = of_point(&point, subject.repeat);
+        point.warnings = of_point(&point, subject.repeat, subject.omit);
         point
     });
     let net = Net { setting: subject.setting, server: subject.server, points: points.collect() };
@@ -71,7 +75,7 @@ pub fn is_short(repetitions: &[Repetition], repeat: u32) -> bool {
 }
 
 /// Warnings about a point, from its figures.
-fn of_point(point: &Point, repeat: u32) -> Vec<Warning> {
+fn of_point(point: &Point, repeat: u32, omit: Duration) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut add = |code, text: String| warnings.push(Warning::new(code, text));
     let (repetitions, summary) = (&point.repetitions, &point.summary);
@@ -108,6 +112,17 @@ fn of_point(point: &Point, repeat: u32) -> Vec<Warning> {
         let wanted = SAMPLES_BEYOND_MIN / 0.01;
         add(Code::FewSamples, format!("p99 rests on {} requests; it needs at least {wanted:.0}", latency.count));
     }
+    let doubtful = repetitions.iter().filter(|r| !r.is_void).find_map(|r| {
+        let jitters_ms = r.flows.iter().filter_map(|flow| Some(flow.udp?.jitter_ms));
+        let jitter_ms = jitters_ms.reduce(f64::max)?;
+        (jitter_ms > jitter_max_ms(r.elapsed_s + omit.as_secs_f64())).then_some(jitter_ms)
+    });
+    if let Some(jitter_ms) = doubtful {
+        let text = format!(
+            "a jitter of {jitter_ms:.0} ms is more than a test of this length can have: the clock of an end stepped, or the receiver counts it wrongly; do not use it"
+        );
+        add(Code::ClockStepped, text);
+    }
     if point.parameters.protocol == Protocol::Udp {
         let asked = point.parameters.rate_bits_per_second.unwrap_or(0) as f64 * f64::from(point.parameters.streams);
         let flows = repetitions.iter().filter(|r| !r.is_void).flat_map(|r| &r.flows);
@@ -122,6 +137,12 @@ fn of_point(point: &Point, repeat: u32) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+/// The most that RFC 3550's jitter can be after this time, in milliseconds. Each difference of transit times counts a sixteenth, and the sum
+/// of all differences is at most the time in which datagrams were sent and the time in which they arrived.
+fn jitter_max_ms(elapsed_s: f64) -> f64 {
+    1000.0 * 2.0 * elapsed_s / 16.0
 }
 
 /// The modelled path of a lab whose air consists of lines, as between a wireless port and a wired one.

@@ -29,7 +29,8 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
 fn listening(address: SocketAddr) -> String {
     let ip = address.ip().to_canonical();
     if ip.is_loopback() {
-        return format!("listening on {address}: only this device can connect; --bind 0.0.0.0 accepts others");
+        let all = if address.is_ipv4() { "0.0.0.0" } else { "::" };
+        return format!("listening on {address}: only this device can connect; --bind {all} accepts others");
     }
     let all = if ip.is_unspecified() { " (all addresses)" } else { "" };
     format!(
@@ -65,7 +66,11 @@ mod tests {
         let of = |address: &str| listening(address.parse().unwrap());
         for own in ["127.0.0.1:5201", "[::1]:5201", "[::ffff:127.0.0.1]:5201", "127.1.2.3:5201"] {
             let text = of(own);
-            assert!(text.starts_with(&format!("listening on {own}: only this device can connect; --bind 0.0.0.0")));
+            let all = if own.starts_with('[') { "::" } else { "0.0.0.0" };
+            assert!(
+                text.starts_with(&format!("listening on {own}: only this device can connect; --bind {all} ")),
+                "{text}"
+            );
         }
         for all in ["0.0.0.0:5201", "[::]:5201"] {
             assert!(of(all).starts_with(&format!("listening on {all} (all addresses): anyone who can reach")), "{all}");

@@ -1,5 +1,7 @@
 //! Arguments, points and lines.
 
+use std::time::Duration;
+
 use clap::Parser;
 use flashmob_results::cluster::Lateness;
 use flashmob_results::latency::{Latency, histogram};
@@ -172,6 +174,7 @@ fn document(parameters: &Parameters, repetitions: Vec<Repetition>) -> flashmob_r
         server: "host:5201".into(),
         label: Some("home".into()),
         repeat: 2,
+        omit: Duration::ZERO,
         begun: crate::commands::tell::Begun::now(),
         interrupted: false,
     };
@@ -207,6 +210,9 @@ fn what_is_doubtful_is_said() {
     let datagrams = Some(Udp { sent: 10, ..Udp::default() });
     assert_eq!(codes(udp, vec![repetition(5e6, datagrams)]), [Code::Changed], "the sender was too slow");
     assert_eq!(codes(udp, vec![repetition(9.9e6, datagrams)]), []);
+    let shaken = |jitter_ms| vec![repetition(9.9e6, Some(Udp { sent: 10, jitter_ms, ..Udp::default() }))];
+    assert_eq!(codes(udp, shaken(125.0)), [], "an eighth of the test");
+    assert_eq!(codes(udp, shaken(125.1)), [Code::ClockStepped]);
 }
 
 #[test]
