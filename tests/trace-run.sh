@@ -41,6 +41,24 @@ pass 'flushes of the device'
 check 'every operation has all of its time' jq -e '[.measurement.runs[0].timeline.operations[] | .end_ns - .begin_ns - .unattributed_ns - ([.layers_ns[][1]] | add // 0)] | all(. == 0)' "$DIR/run.json"
 same 'spans as rows' "$(head -n 1 "$DIR/run.csv" | cut -d, -f1-3)" operation,layer,name
 
+# ---- a command that reads through a mapping ----
+
+cat >"$DIR/mapped.py" <<'P'
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+mapped = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+print(sum(mapped[at] for at in range(0, len(mapped), 4096)))
+P
+head -c 4M /dev/urandom >"$DIR/mnt/mapped"
+sync "$DIR/mnt/mapped"
+check 'a file is read through a mapping' "${trace[@]}" --save "$DIR/run.json" -- "$PYTHON" "$DIR/mapped.py" "$DIR/mnt/mapped"
+same 'the driver read all of it, by name' "$(sum driver read mnt/mapped bytes)" 4194304
+# Older kernels tell no faults, but the pages that they added.
+faults=$(sum page_cache fault mnt/mapped count) pages=$(sum page_cache 'add page' mnt/mapped count)
+[ $((faults + pages)) -gt 0 ] || fail 'no page of the mapping was seen'
+pass 'page faults of the mapping, by name'
+
 # ---- markers, and somebody else's SQLite ----
 
 cat >"$DIR/insert.py" <<'P'

@@ -231,7 +231,7 @@ fn joined(
 ) -> (flashmob_results::trace::Run, Timeline) {
     let mut thread_names = surroundings::thread_names();
     thread_names.retain(|(id, _)| *id != traced.thread);
-    let known = Surroundings {
+    let mut known = Surroundings {
         threads: vec![traced.thread],
         files: args.file.iter().filter_map(|path| named_file(path)).collect(),
         devices: places.iter().filter_map(|below| below.device.clone()).collect(),
@@ -239,6 +239,11 @@ fn joined(
         ..Surroundings::default()
     };
     let mut timeline = flashmob_trace::join::join(&traced.capture, &known);
+    let unnamed = unnamed_files(&timeline);
+    if !unnamed.is_empty() {
+        known.files.extend(unnamed);
+        timeline = flashmob_trace::join::join(&traced.capture, &known);
+    }
     if !args.file.is_empty() {
         keep(&mut timeline, &args.file);
     }
@@ -292,6 +297,17 @@ fn named_file(path: &Path) -> Option<NamedFile> {
         until_ns: u64::MAX,
         extents: surroundings::extents(&file),
     })
+}
+
+/// Files that were opened by a path, and whose inodes have no name in the timeline: the events of page faults, as those of mapped files, tell
+/// the inode alone.
+fn unnamed_files(timeline: &Timeline) -> Vec<NamedFile> {
+    let inode = |name: &str| name.strip_prefix("inode ")?.split(' ').next()?.parse::<u64>().ok();
+    let unnamed: BTreeSet<u64> = timeline.files.iter().filter_map(|file| inode(&file.name)).collect();
+    let paths = timeline.files.iter().map(|file| Path::new(&file.name)).filter(|path| path.is_absolute());
+    let is_unnamed =
+        |path: &&Path| path.metadata().is_ok_and(|metadata| metadata.is_file() && unnamed.contains(&metadata.ino()));
+    paths.filter(is_unnamed).filter_map(named_file).collect()
 }
 
 /// Keeps operations that touch one of these files, and spans of those or about the files.
