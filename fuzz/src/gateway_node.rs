@@ -160,6 +160,7 @@ impl NodeEnd {
                     remembered: None,
                     mirror: None,
                     knows_marks: what & 8 != 0,
+                    keeps_age: what & 16 != 0,
                 };
                 welcome.encode(&mut bytes);
                 self.unresolved.clear();

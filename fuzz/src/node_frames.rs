@@ -170,6 +170,7 @@ impl World<'_> {
             hears_progress: what & 16 == 0,
             keeps_mirror: false,
             knows_marks: more & 16 != 0,
+            asks_age: more & 32 != 0,
             hears_service: more & 8 != 0,
             attempt: u32::from(more & 7),
             volume_id: if what & 0xf8 == 0xf8 { "w" } else { VOLUME_ID }.to_string(),

@@ -109,6 +109,10 @@ impl Host for Memory {
         self.accepted.clone()
     }
 
+    fn age(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         if hello.volume_id != VOLUME_ID {
             return Err((RefuseReason::Identity, "another volume".to_string()));

@@ -183,6 +183,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         hears_progress: true,
         keeps_mirror: true,
         knows_marks: false,
+        asks_age: false,
         hears_service: true,
         attempt: 1,
         volume_id: VOLUME_ID.to_string(),
@@ -314,6 +315,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         remembered: Some((4, 2)),
         mirror: Some(MirrorState { epoch: 3, nonce: 8, version: 1, len_bytes: 500 }),
         knows_marks: false,
+        keeps_age: false,
     }
     .encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);

@@ -63,7 +63,8 @@ fn change(bytes: &[u8], shape: Shape) {
 #[must_use]
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let size_bytes = 1u64 << 30;
-    let header = Header { extent_id: [4; 16], size_bytes, nonce: [5; 16] }.encode();
+    let header =
+        Header { extent_id: [4; 16], size_bytes, nonce: [5; 16], before: Some([6; 16]), age: Some((7, 8)) }.encode();
     let with = |control: u8, bytes: &[u8]| [&[control][..], &size_bytes.to_le_bytes(), bytes].concat();
     let sums = Change::Sums { first: 7, sums: (0..SLOT_BLOCKS_MAX as u32).collect() }.encode();
     let zeros = Change::Zeros { first: 1 << 17, count: 1024 }.encode();

@@ -91,6 +91,10 @@ listed! {
         AckBeforeReplaced => "ack-before-replaced",
         /// An older copy of an extent is taken for the extent.
         RestoredBelieved => "restored-believed",
+        /// An older state of an extent is taken for the extent if it remembers the last charge.
+        AgeBelieved => "age-believed",
+        /// Extents grow older only where a decision waits for mirrors.
+        AgeNotKept => "age-not-kept",
         /// All copies of a chunk lost power, and no flush fails for it.
         LossUntold => "loss-untold",
         /// Chunks that were settled before a device restarted are not compared, however short that was before.

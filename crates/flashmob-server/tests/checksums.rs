@@ -5,17 +5,20 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flashmob_core::copies::{MapImage, Member, Record, encode_snapshot};
 use flashmob_core::elevator::IssueOrder;
 use flashmob_core::node::LinkId;
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::MIB;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror};
 use flashmob_core::wire::replies::RepliesDecoder;
 use flashmob_core::wire::{Decoded, FrameKind, decode_frame};
 use flashmob_server::net::{Clock, Wake};
 use flashmob_server::node::{Extent, ExtentConfig};
 use flashmob_server::store::identity::Identity;
+use flashmob_server::store::sums::format::Header;
 use flashmob_server::store::{ExtentId, StoreConfig, SumsStamp};
 
 const SIZE_BYTES: u64 = 9 * MIB;
@@ -245,6 +248,183 @@ fn a_start_that_ends_between_the_two_files_is_not_taken_for_a_restored_copy() {
     open(&data, false).link(&hello(1));
     stamped(new, Some(stray));
     refused(&mut open(&data, false), 1);
+}
+
+/// Copies what lies there under names that begin like those of an extent, to another folder.
+fn back_up(dir: &Path, names: &[&str]) -> Vec<(PathBuf, Vec<u8>)> {
+    names.iter().map(|name| dir.join(name)).map(|path| (path.clone(), std::fs::read(path).expect("a file"))).collect()
+}
+
+fn put_back(files: &[(PathBuf, Vec<u8>)]) {
+    files.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).expect("put back"));
+}
+
+/// A mirror of the map in the epoch of [`later`], with this version.
+fn snapshot(version: u64) -> Vec<u8> {
+    let size_bytes = SIZE_BYTES;
+    let member = Member { extent_id: [1; 16], boot_id: None, seen: None, size_bytes, domain: "one".to_string() };
+    let mut image = MapImage::new([7; 16], 4 * MIB, 1, vec![member]).expect("a map");
+    let nonce = charge(2).map_or(0, |charge| charge.nonce);
+    image.apply(&Record::Epoch { epoch: 2, nonce }).expect("a start");
+    for count in image.version()..version {
+        image.apply(&Record::Loss { count }).expect("a decision");
+    }
+    assert_eq!(image.version(), version);
+    encode_snapshot(&image)
+}
+
+const EXTENT_AND_SUMS: [&str; 2] = ["data", "data.sums"];
+
+fn later(version: u64) -> Hello {
+    let charge = charge(2).map(|charge| Charge { version, ..charge });
+    Hello { attempt: version as u32, asks_age: true, keeps_mirror: true, charge, ..hello(2) }
+}
+
+#[test]
+fn extent_and_checksums_from_before_the_last_link_are_refused_when_the_node_starts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let mut bed = open(&data, false);
+    let link = bed.link(&later(1));
+    bed.write(link, 0, b"old");
+    let backup = back_up(dir.path(), &EXTENT_AND_SUMS);
+    let link = bed.link(&later(2));
+    bed.write(link, 0, b"new");
+    drop(bed);
+    let present = back_up(dir.path(), &EXTENT_AND_SUMS);
+    put_back(&backup);
+    let mut bed = open(&data, false);
+    let (_, answer) = bed.greet(&later(3));
+    assert!(
+        matches!(&answer, Answer::Refused(_, text) if text.contains("of different starts of the node")),
+        "{answer:?}"
+    );
+    drop(bed);
+    put_back(&present);
+    let mut bed = open(&data, false);
+    let link = bed.link(&later(3));
+    assert_eq!(bed.read(link, 0, 3), Ok(b"new".to_vec()));
+}
+
+#[test]
+fn an_older_extent_under_later_checksums_is_found_block_by_block() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let mut bed = open(&data, false);
+    let link = bed.link(&later(1));
+    bed.write(link, 0, &[1; 3 * BLOCK]);
+    let backup = back_up(dir.path(), &["data"]);
+    bed.write(link, BLOCK, &[2; BLOCK]);
+    drop(bed);
+    put_back(&backup);
+    let mut bed = open(&data, false);
+    let link = bed.link(&later(2));
+    assert_eq!(bed.read(link, BLOCK, BLOCK), Err(Failure::Corrupt));
+    assert_eq!(bed.read(link, 0, BLOCK), Ok(vec![1; BLOCK]));
+    assert_eq!(bed.read(link, 2 * BLOCK, BLOCK), Ok(vec![1; BLOCK]));
+}
+
+#[test]
+fn an_identity_alone_that_comes_back_is_refused_or_told() {
+    for links in [2, 3] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = dir.path().join("data");
+        let mut bed = open(&data, false);
+        bed.link(&later(1));
+        let backup = back_up(dir.path(), &["data.flashmob"]);
+        for version in 2..=links {
+            bed.link(&later(version));
+        }
+        drop(bed);
+        put_back(&backup);
+        let known = Hello { seen: Some((2, links)), ..later(links + 1) };
+        match open(&data, false).greet(&known) {
+            // It fits the checksums still, which have the number from before the last link as well.
+            (_, Answer::Welcome(remembered)) => assert_eq!((links, remembered), (2, Some((2, 1)))),
+            (_, Answer::Refused(reason, text)) => {
+                assert_eq!((links, reason), (3, RefuseReason::Identity));
+                assert!(text.contains("of different starts of the node"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_without_news_and_one_that_is_refused_leave_a_pair_that_fits() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let mut bed = open(&data, false);
+    bed.link(&later(1));
+    let first = back_up(dir.path(), &["data.sums", "data.flashmob"]);
+    bed.link(&Hello { attempt: 2, ..later(1) });
+    assert_eq!(back_up(dir.path(), &["data.sums", "data.flashmob"]), first, "nothing is written");
+    // The checksums get the next number, and the identity does not.
+    let (_, answer) = bed.greet(&Hello { attempt: 3, layout: "mapped:8388608".to_string(), ..later(2) });
+    assert!(matches!(answer, Answer::Refused(RefuseReason::Identity, _)), "{answer:?}");
+    drop(bed);
+    let halves = back_up(dir.path(), &["data.sums"]);
+    assert_ne!(halves[0], first[0]);
+    let mut bed = open(&data, false);
+    bed.link(&later(4));
+    drop(bed);
+    // What was copied between the two is older by now.
+    put_back(&halves);
+    let (_, answer) = open(&data, false).greet(&later(5));
+    assert!(matches!(answer, Answer::Refused(RefuseReason::Identity, _)), "{answer:?}");
+}
+
+#[test]
+fn an_extent_is_as_old_as_what_its_mirror_had_durably() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let mut bed = open(&data, false);
+    let link = bed.link(&later(1));
+    let remembered = |bed: &mut Bed, attempt: u32, seen: (u64, u64)| match bed.greet(&Hello {
+        attempt,
+        seen: Some(seen),
+        ..later(1)
+    }) {
+        (_, Answer::Welcome(remembered)) => remembered,
+        (_, other) => panic!("{other:?}"),
+    };
+    let mirrored = |bed: &mut Bed, link: LinkId, version: u64, is_durable: bool| {
+        let mirror = snapshot(version);
+        let len_bytes = mirror.len() as u64;
+        let nonce = charge(2).map_or(0, |charge| charge.nonce);
+        let state = MirrorState { epoch: 2, nonce, version, len_bytes };
+        let put = PutMirror { offset_bytes: 0, is_new: true, is_last: true, is_durable, state };
+        let mut bytes = Vec::new();
+        put.encode(&mut bytes, &mirror);
+        let sent = bed.exchange(link, &bytes);
+        let Ok(Decoded::Frame(frame, _)) = decode_frame(&sent) else { panic!("no answer") };
+        assert!(MirrorPut::decode(frame.meta).expect("an answer").is_kept);
+    };
+    mirrored(&mut bed, link, 5, true);
+    let backup = back_up(dir.path(), &EXTENT_AND_SUMS);
+    mirrored(&mut bed, link, 8, true);
+    mirrored(&mut bed, link, 9, false);
+    assert_eq!(remembered(&mut bed, 2, (2, 7)), Some((2, 7)), "it is older than that");
+    assert_eq!(remembered(&mut bed, 3, (2, 9)), Some((2, 8)), "what need not be durable does not count");
+    drop(bed);
+    let mut bed = open(&data, false);
+    assert_eq!(remembered(&mut bed, 4, (2, 9)), Some((2, 8)), "on the flash");
+    drop(bed);
+    // Extent and checksums fit the identity, and the mirror is the last one.
+    let change = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut files = back_up(dir.path(), &["data.sums"]);
+        change(&mut files[0].1);
+        put_back(&files);
+    };
+    let older = Header::decode(&backup[1].1).expect("a header");
+    change(&|sums| {
+        let header = Header::decode(sums).expect("a header");
+        assert_eq!((header.age, older.age), (Some((2, 8)), Some((2, 5))));
+        sums[..4096].copy_from_slice(&Header { age: older.age, ..header }.encode());
+    });
+    assert_eq!(remembered(&mut open(&data, false), 5, (2, 9)), Some((2, 5)));
+    // An earlier build keeps none: then the mirror tells.
+    change(&|sums| sums[60..4096].fill(0));
+    assert_eq!(remembered(&mut open(&data, false), 6, (2, 9)), Some((2, 9)));
 }
 
 #[test]

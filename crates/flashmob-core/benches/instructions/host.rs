@@ -68,6 +68,10 @@ impl Host for MemoryHost {
         Vec::new()
     }
 
+    fn age(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
         Ok(())
     }

@@ -88,6 +88,7 @@ impl Gateway {
             hears_progress: true,
             keeps_mirror: true,
             knows_marks: true,
+            asks_age: true,
             hears_service: self.config.keeps_live,
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),

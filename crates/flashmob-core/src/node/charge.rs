@@ -130,15 +130,17 @@ pub fn accept(accepted: &mut Vec<(u64, u64)>, charge: &Charge) {
     accepted.drain(..surplus);
 }
 
-/// What a welcome tells as remembered: the last charge that the extent `accepted` before this hello, but none later than the one of which
-/// the gateway knows ([`Hello::seen`](crate::wire::hello::Hello::seen)).
+/// What a welcome tells as remembered: the last charge that the extent `accepted` before this hello, or its `age` if that is later, but none
+/// later than what the gateway knows ([`Hello::seen`](crate::wire::hello::Hello::seen)).
 ///
-/// An extent that accepted what the gateway knows tells just that. An older copy of it did not: it tells less, and goes on so when it has
-/// accepted the gateway's present charge, until the gateway knows of that. So a gateway learns it though a welcome is lost.
+/// An extent that accepted what the gateway knows, or is at least so old, tells just that. An older copy of it did not: it tells less, and goes on
+/// so when it has accepted the gateway's present charge, until the gateway knows of that. So a gateway learns it though a welcome is lost. It must
+/// not make the extent older before it has recorded what that means.
 #[must_use]
-pub fn remembered(seen: Option<(u64, u64)>, accepted: &[(u64, u64)]) -> Option<(u64, u64)> {
+pub fn remembered(seen: Option<(u64, u64)>, accepted: &[(u64, u64)], age: Option<(u64, u64)>) -> Option<(u64, u64)> {
     let is_known = |charge: &&(u64, u64)| seen.is_none_or(|seen| **charge <= seen);
-    accepted.iter().rev().find(is_known).copied()
+    let charge = accepted.iter().rev().find(is_known).copied();
+    charge.max(age.map(|age| seen.map_or(age, |seen| seen.min(age))))
 }
 
 /// Whether a hello with this charge is of a later start than the one that the extent remembers.
@@ -243,7 +245,7 @@ mod tests {
     fn an_older_copy_tells_less_than_the_gateway_knows_until_it_knows_of_the_copy() {
         let versions = |versions: &[u64]| versions.iter().map(|&version| (5, version)).collect::<Vec<_>>();
         let told = |seen: Option<u64>, accepted: &[u64]| {
-            remembered(seen.map(|version| (5, version)), &versions(accepted)).map(|(_, version)| version)
+            remembered(seen.map(|version| (5, version)), &versions(accepted), None).map(|(_, version)| version)
         };
         assert_eq!(told(None, &[]), None, "a free extent");
         assert_eq!(told(None, &[1, 2]), Some(2), "a gateway that knows nothing");
@@ -258,6 +260,24 @@ mod tests {
         // One from before the extent was adopted.
         assert_eq!(told(Some(5), &[]), None);
         assert_eq!(told(Some(5), &[6]), None);
+    }
+
+    #[test]
+    fn an_age_counts_as_a_charge_that_is_at_least_so_late() {
+        let told = |seen: Option<u64>, accepted: &[(u64, u64)], age: (u64, u64)| {
+            remembered(seen.map(|version| (5, version)), accepted, Some(age))
+        };
+        let charge = [(5, 2)];
+        assert_eq!(told(None, &[], (5, 4)), Some((5, 4)), "a gateway that knows nothing");
+        for (seen, age) in [(2, (5, 2)), (3, (5, 3)), (3, (5, 4)), (3, (6, 1))] {
+            assert_eq!(told(Some(seen), &charge, age), Some((5, seen)), "{seen}: it is at least so old");
+        }
+        for age in [(5, 3), (5, 8), (4, 90)] {
+            let older = age.max((5, 2));
+            assert_eq!(told(Some(9), &charge, age), Some(older), "it is younger");
+        }
+        // It has accepted a charge since, and the welcome was lost.
+        assert_eq!(told(Some(9), &[(5, 2), (5, 11)], (5, 8)), Some((5, 8)));
     }
 
     #[test]

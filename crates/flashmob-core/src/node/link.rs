@@ -166,7 +166,7 @@ impl Node {
     pub(super) fn handle_hello(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) {
         let received = host.now();
         // Before the hello's own charge is accepted.
-        let remembered = hello.charge.and_then(|_| remembered(hello.seen, &host.accepted()));
+        let remembered = hello.charge.and_then(|_| remembered(hello.seen, &host.accepted(), host.age()));
         if let Err((reason, text)) = self.check_hello(id, &hello, host) {
             return self.refuse_link(id, reason, &text);
         }
@@ -301,6 +301,7 @@ impl Node {
             remembered,
             mirror: self.told_mirror(id),
             knows_marks: hello.knows_marks,
+            keeps_age: hello.asks_age && hello.charge.is_some() && self.config.keeps_mirror,
         };
         if let Some(link) = self.links.get_mut(id.0) {
             link.out.append(|out| welcome.encode(out));

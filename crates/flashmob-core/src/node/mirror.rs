@@ -15,7 +15,8 @@ const OUT_BYTES_MAX: usize = 256 * 1024;
 /// What the shell is to do with the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MirrorOp {
-    /// Store bytes. Answer with [`MirrorDone::Put`].
+    /// Store bytes. If they have to be durable, the state that the mirror has with them is the extent's [age](super::Host::age) once they are, which
+    /// has to be durable as well. Answer with [`MirrorDone::Put`] then.
     Put {
         /// The link to answer on.
         link: LinkId,
@@ -86,6 +87,12 @@ impl Node {
     /// mirror that claims more than a gateway with it may have decided is none.
     pub fn set_mirror(&mut self, mirror: Option<([u8; 16], MirrorState)>, charge: Option<&Charge>) {
         self.mirror = mirror.filter(|(_, state)| charge.is_none_or(|charge| state.fits(charge)));
+    }
+
+    /// Epoch and version of the map that the mirror has.
+    #[must_use]
+    pub fn mirror_age(&self) -> Option<(u64, u64)> {
+        self.mirror.map(|(_, state)| (state.epoch, state.version))
     }
 
     /// What a welcome tells of the mirror.

@@ -136,6 +136,9 @@ pub trait Host {
     /// Epochs and versions of the charges that it accepted last, oldest first, that of [`Host::charge`] included: see [`accept`]. Stored
     /// durably with it.
     fn accepted(&self) -> Vec<(u64, u64)>;
+    /// The age of the extent: epoch and version of the map that its mirror had durably last ([`MirrorOp::Put`]). It is stored with the extent's
+    /// checksums, so that an older copy of extent and checksums has an earlier one. `None` if there is none yet.
+    fn age(&self) -> Option<(u64, u64)>;
     /// Accepts the volume of the hello and stores that durably, with the hello's charge, or refuses it. Called only with a charge that
     /// [`check_charge`] accepts. The mirror that was kept for one of an earlier [generation](Charge::generation) is dropped before, durably.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;

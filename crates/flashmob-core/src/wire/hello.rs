@@ -27,6 +27,9 @@ pub struct Hello {
     /// The gateway knows blocks that are marked as unreadable ([`OpFlags::UNREADABLE`](crate::op::OpFlags::UNREADABLE)). On the wire it is the
     /// second highest bit of the attempt's number, so that an older node takes it for a part of that. A gateway sets it in all its hellos or in none.
     pub knows_marks: bool,
+    /// The gateway asks for the extent's age ([`Welcome::keeps_age`]). On the wire it is the third highest bit of the attempt's number, so that an
+    /// older node takes it for a part of that. A gateway sets it in all its hellos or in none.
+    pub asks_age: bool,
     /// The gateway shows how long nodes' stores take: [`super::service`]. On the wire it is the highest bit of the attempt's number, so that an
     /// older node takes it for a part of that. A gateway sets it in all its hellos or in none.
     pub hears_service: bool,
@@ -44,7 +47,7 @@ pub struct Hello {
     pub size_bytes: u64,
     /// For a volume with copies: which gateway this is, among those that ever were in charge of the volume.
     pub charge: Option<Charge>,
-    /// Epoch and version of a charge that the gateway knows durably to be remembered by the extent. Only with a charge.
+    /// Epoch and version of a charge, or an age, that the gateway knows to be remembered durably by the extent. Only with a charge.
     pub seen: Option<(u64, u64)>,
     /// The volume was linear, and had this extent: it may be converted. Only with a charge.
     pub from_linear: Option<FromLinear>,
@@ -92,8 +95,8 @@ pub struct Welcome {
     pub hello_received_ns: u64,
     /// The same, read before this welcome was sent.
     pub welcome_sent_ns: u64,
-    /// Epoch and version of a charge that the extent accepted before this hello: the last one that is not later than [`Hello::seen`]. Only in
-    /// answer to a hello with a charge. If it is not what the gateway knows, the extent is an older copy of itself.
+    /// Epoch and version of a charge that the extent accepted before this hello, or its age: the last one that is not later than [`Hello::seen`].
+    /// Only in answer to a hello with a charge. If it is not what the gateway knows, the extent is an older copy of itself.
     pub remembered: Option<(u64, u64)>,
     /// The node keeps a mirror of the volume's map; what it has of that, `Default` if nothing. Only for a gateway that keeps mirrors, of a
     /// volume with copies.
@@ -101,6 +104,9 @@ pub struct Welcome {
     /// The node knows blocks that are marked as unreadable, and digests that tell what corrupt blocks should be
     /// ([`OpFlags::EXPECTED`](crate::op::OpFlags::EXPECTED)). Only set for a gateway that knows them.
     pub knows_marks: bool,
+    /// The extent keeps its age: the state of the map that its mirror had durably last, stored beside its checksums
+    /// ([`Host::age`](crate::node::Host::age)). It counts as one more charge in [`Welcome::remembered`]. Only set for a gateway that asks for it.
+    pub keeps_age: bool,
 }
 
 listed! {
@@ -149,8 +155,13 @@ const WELCOME_MODELLED: u8 = 2;
 const WELCOME_KEEPS_ALIVE: u8 = 4;
 const WELCOME_KEEPS_MIRROR: u8 = 8;
 const WELCOME_KNOWS_MARKS: u8 = 16;
-const WELCOME_KNOWN: u8 =
-    WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE | WELCOME_KEEPS_MIRROR | WELCOME_KNOWS_MARKS;
+const WELCOME_KEEPS_AGE: u8 = 32;
+const WELCOME_KNOWN: u8 = WELCOME_NO_IO
+    | WELCOME_MODELLED
+    | WELCOME_KEEPS_ALIVE
+    | WELCOME_KEEPS_MIRROR
+    | WELCOME_KNOWS_MARKS
+    | WELCOME_KEEPS_AGE;
 
 /// The largest number of a link.
 pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_MIRROR - 1;
@@ -159,9 +170,10 @@ const HELLO_HEARS_PROGRESS: u16 = 1 << 14;
 const HELLO_KEEPS_MIRROR: u16 = 1 << 13;
 
 /// The largest number of an attempt.
-pub const ATTEMPT_MAX: u32 = HELLO_KNOWS_MARKS - 1;
+pub const ATTEMPT_MAX: u32 = HELLO_ASKS_AGE - 1;
 const HELLO_HEARS_SERVICE: u32 = 1 << 31;
 const HELLO_KNOWS_MARKS: u32 = 1 << 30;
+const HELLO_ASKS_AGE: u32 = 1 << 29;
 
 /// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
 pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
@@ -179,7 +191,9 @@ impl Hello {
             let flags = keeps_alive | hears_progress | keeps_mirror;
             let hears_service = if self.hears_service { HELLO_HEARS_SERVICE } else { 0 };
             meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | flags).to_le_bytes());
-            meta.extend_from_slice(&(self.attempt.min(ATTEMPT_MAX) | hears_service | knows_marks).to_le_bytes());
+            let asks_age = if self.asks_age { HELLO_ASKS_AGE } else { 0 };
+            let flags = hears_service | knows_marks | asks_age;
+            meta.extend_from_slice(&(self.attempt.min(ATTEMPT_MAX) | flags).to_le_bytes());
             meta.extend_from_slice(&self.extent.to_le_bytes());
             meta.extend_from_slice(&self.extents.to_le_bytes());
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
@@ -210,6 +224,7 @@ impl Hello {
             hears_progress: link & HELLO_HEARS_PROGRESS != 0,
             keeps_mirror: link & HELLO_KEEPS_MIRROR != 0,
             knows_marks: attempt & HELLO_KNOWS_MARKS != 0,
+            asks_age: attempt & HELLO_ASKS_AGE != 0,
             hears_service: attempt & HELLO_HEARS_SERVICE != 0,
             attempt: attempt & ATTEMPT_MAX,
             extent: fields.u32()?,
@@ -271,7 +286,9 @@ impl Welcome {
             let (no_io, modelled) = (flag(self.no_io, WELCOME_NO_IO), flag(self.modelled, WELCOME_MODELLED));
             let keeps_mirror = flag(self.mirror.is_some(), WELCOME_KEEPS_MIRROR);
             let knows_marks = flag(self.knows_marks, WELCOME_KNOWS_MARKS);
-            meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE) | keeps_mirror | knows_marks);
+            let keeps_age = flag(self.keeps_age, WELCOME_KEEPS_AGE);
+            let keeps_alive = flag(self.keeps_alive, WELCOME_KEEPS_ALIVE);
+            meta.push(no_io | modelled | keeps_alive | keeps_mirror | knows_marks | keeps_age);
             meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
             meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
             self.mirror.iter().for_each(|mirror| mirror.put(meta));
@@ -314,6 +331,7 @@ impl Welcome {
             remembered,
             mirror,
             knows_marks: flags & WELCOME_KNOWS_MARKS != 0,
+            keeps_age: flags & WELCOME_KEEPS_AGE != 0,
         })
     }
 }
@@ -371,21 +389,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
-            let (keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks) = flags;
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), flags: (bool, bool, bool, bool, bool, bool), from_linear in prop::option::of((any::<[u8; 16]>(), 9..=u32::MAX)), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let (keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, asks_age) = flags;
             let from_linear = from_linear.filter(|_| charge.is_some()).map(|(extent_id, extents)| FromLinear { extent_id, extents });
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, knows_marks, hears_service, attempt: ids.3 & ATTEMPT_MAX, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, hears_progress, keeps_mirror, knows_marks, asks_age, hears_service, attempt: ids.3 & ATTEMPT_MAX, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()), from_linear };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, flags: (bool, bool), times: [u64; 2], remembered in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX)), mirror in prop::option::of((0..=CHARGE_NUMBER_MAX, any::<u64>())), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, flags: (bool, bool, bool), times: [u64; 2], remembered in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX)), mirror in prop::option::of((0..=CHARGE_NUMBER_MAX, any::<u64>())), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
             let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
-            let (keeps_alive, knows_marks) = flags;
+            let (keeps_alive, knows_marks, keeps_age) = flags;
             let mirror = mirror.map(|(number, nonce)| MirrorState { epoch: number, nonce, version: number, len_bytes: nonce % (1 << 30) });
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered, mirror, knows_marks };
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered, mirror, knows_marks, keeps_age };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);
@@ -402,16 +420,17 @@ mod tests {
 
     #[test]
     fn a_node_from_before_one_of_the_flags_sees_a_link_number_and_a_gateway_no_flag() {
-        for (keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, number, attempt) in [
-            (false, false, false, false, false, 3, 1),
-            (true, false, false, false, false, 0x8003, 1),
-            (true, true, false, false, false, 0xc003, 1),
-            (true, true, true, false, false, 0xe003, 1),
-            (true, true, true, true, false, 0xe003, 0x8000_0001),
-            (true, true, true, true, true, 0xe003, 0xc000_0001),
+        for (keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, asks_age, number, attempt) in [
+            (false, false, false, false, false, false, 3, 1),
+            (true, false, false, false, false, false, 0x8003, 1),
+            (true, true, false, false, false, false, 0xc003, 1),
+            (true, true, true, false, false, false, 0xe003, 1),
+            (true, true, true, true, false, false, 0xe003, 0x8000_0001),
+            (true, true, true, true, true, false, 0xe003, 0xc000_0001),
+            (true, true, true, true, true, true, 0xe003, 0xe000_0001),
         ] {
             let mut bytes = Vec::new();
-            Hello { keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, ..hello() }
+            Hello { keeps_alive, hears_progress, keeps_mirror, hears_service, knows_marks, asks_age, ..hello() }
                 .encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
             // Nodes refuse numbers of links above 255, and know the flags above 13 bits.
@@ -500,6 +519,7 @@ mod tests {
                 remembered,
                 mirror: None,
                 knows_marks: false,
+                keeps_age: false,
             }
             .encode(&mut bytes);
             meta_of(&bytes).to_vec()

@@ -4,6 +4,7 @@ mod alive;
 mod answers_together;
 mod charges;
 mod copies_accept;
+mod copies_age;
 mod copies_grow;
 mod copies_hedge;
 mod copies_joins;

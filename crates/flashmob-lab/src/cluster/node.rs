@@ -74,6 +74,10 @@ impl Host for SimHost {
         self.charge.iter().map(|charge| (charge.epoch, charge.version)).collect()
     }
 
+    fn age(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         self.charge = hello.charge;
         Ok(())

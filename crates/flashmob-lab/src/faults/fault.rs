@@ -10,6 +10,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use serde::{Deserialize, Serialize};
 
+use super::hot_backup::Parts;
 use super::net::{ConnId, ConnKind, Damage};
 use super::remount::Stop;
 use super::scenario::{Scenario, pick};
@@ -121,10 +122,13 @@ pub enum Fault {
     RotBehind(u32),
     /// The node's process ends for so long, or for good, and somebody accepts the loss of what it alone has. Of volumes with copies.
     LastCopy(usize, Duration),
+    /// These of the node's files are copied while it runs; so much later than they are known to be older, its process ends, and they are put back. Of
+    /// volumes with copies.
+    HotBackup(usize, Parts, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 49;
+pub const FAULT_KINDS: usize = 50;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +206,7 @@ impl Fault {
         "records fail",
         "rot behind",
         "last copy",
+        "hot backup",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -257,6 +262,7 @@ impl Fault {
             Fault::RecordsFail(..) => 46,
             Fault::RotBehind(_) => 47,
             Fault::LastCopy(..) => 48,
+            Fault::HotBackup(..) => 49,
         }
     }
 
@@ -269,13 +275,14 @@ impl Fault {
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
         use Fault::{
-            Blackout, ColdRot, Death, FailedSyncs, LastCopy, Lie, Misdirect, PowerLoss, Remount, Replace, Restore, Rot,
-            StoreErrors, Swap,
+            Blackout, ColdRot, Death, FailedSyncs, HotBackup, LastCopy, Lie, Misdirect, PowerLoss, Remount, Replace,
+            Restore, Rot, StoreErrors, Swap,
         };
         matches!(
             self,
             ColdRot(..)
                 | Misdirect(_)
+                | HotBackup(..)
                 | LastCopy(..)
                 | PowerLoss(..)
                 | Remount(..)
@@ -383,8 +390,10 @@ pub(super) fn draw_late_welcome(rng: &mut SmallRng, scenario: &mut Scenario) {
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
         // These count when they come about, if they do.
-        self.ctx.totals.faults[fault.kind()] +=
-            u64::from(!matches!(fault, Fault::OldMap(..) | Fault::StolenKey(_) | Fault::RotBehind(_)));
+        self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(
+            fault,
+            Fault::HotBackup(..) | Fault::OldMap(..) | Fault::StolenKey(_) | Fault::RotBehind(_)
+        ));
         let now = self.ctx.now;
         match fault {
             Fault::Cut(node) => {
@@ -490,6 +499,7 @@ impl World {
             Fault::Standby(lasts) => self.await_standby(lasts),
             Fault::StoreAway(lasts) => self.store_goes(lasts),
             Fault::RecordsFail(node, lasts) => self.records_fail(node, lasts),
+            Fault::HotBackup(node, parts, later) => self.back_up_hot(node, parts, later),
             Fault::LastCopy(node, away) => self.last_copy_dies(node, away),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {

@@ -17,11 +17,14 @@ impl World {
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
             use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
-            use Fault::{End, FailedSyncs, LastCopy, RecordsFail, Remount, SlowFlush, StoreAway, StuckFlush};
+            use Fault::{
+                End, FailedSyncs, HotBackup, LastCopy, RecordsFail, Remount, SlowFlush, StoreAway, StuckFlush,
+            };
             matches!(
                 fault,
                 Blackout(..)
                     | FailedSyncs(..)
+                    | HotBackup(..)
                     | LastCopy(..)
                     | SlowFlush(..)
                     | StuckFlush(..)

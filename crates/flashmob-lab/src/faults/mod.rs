@@ -47,6 +47,7 @@ mod forged;
 mod gateway;
 mod grow;
 mod history;
+mod hot_backup;
 mod joins;
 mod killed;
 mod lease;
@@ -141,6 +142,7 @@ enum Event {
     LeaseGranted { session: u64, asked: Time },
     StandbyBids { session: u64, lasts: Duration },
     Restore { node: usize },
+    PutBack { node: usize, later: Duration, is_known: bool },
     SwapExtents { node: usize, is_old: bool },
     PowerOut { node: usize, down: Duration },
     SyncsRecover { node: usize },
@@ -640,6 +642,7 @@ impl World {
             Event::LeaseGranted { session, asked } => self.lease_granted(session, asked),
             Event::StandbyBids { session, lasts } => self.standby_bids(session, lasts),
             Event::Restore { node } => self.restore(node),
+            Event::PutBack { node, later, is_known } => self.put_back(node, later, is_known),
             Event::PowerOut { node, down } => self.stop_node(node, down, Stop::PowerLost),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::SyncsRecover { node } => self.syncs_recover(node),

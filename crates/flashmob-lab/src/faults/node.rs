@@ -13,6 +13,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::gateway::CLOCK_START_NS;
+use super::hot_backup::{HotBackup, Parts};
 use super::mirror::{MirrorDisk, MirrorWork};
 use super::net::ConnId;
 use super::record::{Record, Recorder};
@@ -59,6 +60,8 @@ pub(super) struct NodeLoop {
     pub other: Option<Extent>,
     /// An older copy of the extent, with its identity.
     pub backup: Option<Extent>,
+    /// One that was made while the node ran.
+    pub hot_backup: Option<HotBackup>,
     /// Whether the extent in use is the one that was replaced.
     pub has_old: bool,
     /// Its extents are files of one device, which goes on when one takes the place of the other.
@@ -99,6 +102,10 @@ impl Host for NodeHost<'_> {
 
     fn accepted(&self) -> Vec<(u64, u64)> {
         self.record.accepted.clone()
+    }
+
+    fn age(&self) -> Option<(u64, u64)> {
+        self.store.age
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
@@ -148,6 +155,20 @@ impl Extent {
         (store.slowness, store.has_sums) = (like.slowness, like.has_sums);
         Extent { id, store, mirror: MirrorDisk::default(), record: Record::default() }
     }
+
+    pub fn age(&self) -> Option<(u64, u64)> {
+        self.store.age
+    }
+
+    /// The charges that its identity has.
+    pub fn accepted(&self) -> &[(u64, u64)] {
+        &self.record.accepted
+    }
+
+    /// Whether its bytes are not those of a store.
+    pub fn differs(&self, store: &Store) -> bool {
+        self.store.live() != store.live()
+    }
 }
 
 impl NodeLoop {
@@ -168,6 +189,34 @@ impl NodeLoop {
             store: self.store.copied(),
             mirror: self.mirror.clone(),
             record: self.record.clone(),
+        }
+    }
+
+    /// A copy of the extent that is in use, as others read it while the process runs.
+    pub fn hot_copy_of_extent(&self) -> Extent {
+        Extent { store: self.store.copied_live(), ..self.copy_of_extent() }
+    }
+
+    /// The charges that the identity in use has.
+    pub fn accepted(&self) -> &[(u64, u64)] {
+        &self.record.accepted
+    }
+
+    /// Whether its identity is that of an extent.
+    pub fn has_record_of(&self, extent: &Extent) -> bool {
+        self.record == extent.record
+    }
+
+    /// Puts these parts of a copy of the extent back. The process must not run.
+    pub fn put_back(&mut self, parts: Parts, extent: Extent) {
+        if parts.extent {
+            self.store = extent.store;
+        }
+        if parts.identity {
+            self.record = extent.record;
+        }
+        if parts.mirror {
+            self.mirror = extent.mirror;
         }
     }
 
@@ -226,6 +275,7 @@ impl NodeLoop {
             recorder: Recorder::new(scenario.seed, number),
             other: None,
             backup: None,
+            hot_backup: None,
             has_old: false,
             has_files: false,
             is_awake: false,
@@ -244,6 +294,7 @@ impl NodeLoop {
         let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
         (copy.record, copy.mirror) = (self.record.clone(), self.mirror.clone());
+        copy.store.age = self.store.age;
         copy
     }
 

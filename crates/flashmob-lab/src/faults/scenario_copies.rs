@@ -17,6 +17,7 @@ use super::blackout;
 use super::failed_sync;
 use super::fault::Fault;
 use super::grow;
+use super::hot_backup;
 use super::joins;
 use super::lease;
 use super::lie;
@@ -143,6 +144,7 @@ impl Scenario {
         record::draw(&mut SmallRng::seed_from_u64(seed ^ 0x12ec_02d5), &mut scenario);
         rot_behind::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0020_7be4), &mut scenario);
         accepted::draw(&mut SmallRng::seed_from_u64(seed ^ 0x000a_cce7), &mut scenario);
+        hot_backup::draw(&mut SmallRng::seed_from_u64(seed ^ 0x04f_bac0), &mut scenario);
         scenario
     }
 }

@@ -102,6 +102,8 @@ pub(super) struct Store {
     pub marked: u64,
     /// It keeps checksums.
     pub has_sums: bool,
+    /// The age of the extent, which is stored with them.
+    pub age: Option<(u64, u64)>,
     unflushed: Vec<Unflushed>,
     next_serial: u64,
     flights: Vec<Option<Flight>>,
@@ -130,6 +132,7 @@ impl Store {
             rewritten: 0,
             marked: 0,
             has_sums: false,
+            age: None,
             unflushed: Vec::new(),
             next_serial: 0,
             flights: Vec::new(),
@@ -139,9 +142,18 @@ impl Store {
     /// A store with what is on the flash of this one.
     pub fn copied(&self) -> Store {
         let mut store = Store::new(self.durable.clone(), self.quality.clone());
-        (store.slowness, store.has_sums) = (self.slowness, self.has_sums);
+        (store.slowness, store.has_sums, store.age) = (self.slowness, self.has_sums, self.age);
         let corrupt: BTreeSet<u64> = self.durable_corrupt.iter().chain(self.cold.keys()).copied().collect();
         (store.corrupt, store.durable_corrupt) = (corrupt.clone(), corrupt);
+        store.expected.clone_from(&self.expected);
+        store
+    }
+
+    /// A store with what a reader of this one sees, as if that were on the flash.
+    pub fn copied_live(&self) -> Store {
+        let mut store = Store::new(self.live.clone(), self.quality.clone());
+        (store.slowness, store.has_sums, store.age) = (self.slowness, self.has_sums, self.age);
+        (store.corrupt, store.durable_corrupt) = (self.corrupt.clone(), self.corrupt.clone());
         store.expected.clone_from(&self.expected);
         store
     }

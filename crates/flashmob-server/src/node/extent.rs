@@ -126,6 +126,8 @@ pub(crate) struct FileHost {
     has_fast_reads: bool,
     /// Answers without I/O: it has no bytes that could be wrong.
     no_io: bool,
+    /// How old the extent was when the process began, if its checksums did not tell.
+    age_at_first: Option<(u64, u64)>,
     /// Why its checksums cannot be used, so that it cannot be served to its volume.
     sums_trouble: Option<String>,
 }
@@ -270,11 +272,13 @@ impl Extent {
             ..NodeConfig::new(identity.extent_id().0, store.shown_boot_id(start.id), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());
-        let (mirror, found) = Mirror::open(identity.mirror_path(), move || wake.wake());
+        let (mirror, found) = Mirror::open(identity.mirror_path(), store.age_keeper(), move || wake.wake());
         node.set_mirror(found, identity.charge().as_ref());
+        // An earlier build kept none: then the mirror is as old as the extent.
+        let age_at_first = node.mirror_age().filter(|_| store.age().is_none());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         let no_io = config.store.no_io;
-        let host = FileHost { store, identity, clock, has_fast_reads, no_io, sums_trouble };
+        let host = FileHost { store, identity, clock, has_fast_reads, no_io, age_at_first, sums_trouble };
         Ok(Extent { node, host, mirror, keys, done: Vec::new(), boot_id, start })
     }
 
@@ -426,6 +430,10 @@ impl Host for FileHost {
         self.identity.accepted().to_vec()
     }
 
+    fn age(&self) -> Option<(u64, u64)> {
+        self.store.age().or(self.age_at_first)
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         if self.store.is_damaged() {
             return Err((RefuseReason::Store, "the node's data file is damaged; see its log".to_string()));
@@ -434,9 +442,16 @@ impl Host for FileHost {
             return Err((RefuseReason::Identity, trouble.clone()));
         }
         let charge = hello.charge.as_ref();
-        let adopted = self
-            .convert(hello)
-            .and_then(|()| self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge));
+        let place = (hello.volume_id.as_str(), hello.extent, hello.extents, hello.layout.as_str());
+        let is_news = charge.is_some() && self.identity.charge().as_ref() != charge;
+        let stamp = match sums::renew(&self.store, &self.identity, is_news) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                log::error!("{error}");
+                return Err((RefuseReason::Store, error.to_string()));
+            }
+        };
+        let adopted = self.convert(hello).and_then(|()| self.identity.adopt_stamped(place, charge, stamp));
         match adopted {
             Ok(_) => self.ensure_sums(),
             Err(AdoptError::NotInCharge(reason, text)) => Err((reason, text)),

@@ -1,8 +1,8 @@
 //! The checksums of an extent of a volume with copies: made when it is adopted, opened when the node starts.
 //!
-//! The file of checksums and the sidecar have the same number, drawn at each start. The sidecar gets the new number first, beside the old
-//! one; then the file; then the sidecar gives the old one up. So a node that is killed in between finds a pair that fits, and a file or a
-//! sidecar from another start does not fit.
+//! The file of checksums and the sidecar have the same number, drawn at each start, and when a gateway links that has news. The file gets the new
+//! number first, beside the old one, then the sidecar: one write in place, and one of the sidecar, which a charge needs anyway. So a node that is
+//! killed in between finds a pair that fits, and an older file does not fit.
 //!
 //! Checksums that are missing, damaged or of another extent or start are never made anew: wrong bytes would get matching ones. The extent
 //! is not served to its volume then; the other copies have its data.
@@ -29,17 +29,25 @@ pub(super) fn open(store: &Store, identity: &mut Identity) -> Result<(), Unsumme
     let (path, extent_id) = (identity.sums_path(), identity.extent_id());
     let (sums, found) = Sums::open(&path, extent_id, store.size_bytes(), &stamp.nonces())?;
     let nonce = ExtentId(unique_id());
-    let mut stamped = identity.stamp_sums(SumsStamp { nonce, before: Some(found) });
-    if stamped.is_ok() {
-        sums.renew(extent_id, nonce)?;
-        stamped = identity.stamp_sums(SumsStamp { nonce, before: None });
-    }
-    if let Err(error) = stamped {
+    sums.renew(found, nonce)?;
+    if let Err(error) = identity.stamp_sums(SumsStamp { nonce, before: None }) {
         // A full disk. What is there fits nevertheless.
         log::warn!("the start of the node cannot be recorded: {error}");
     }
     store.keep_sums(sums)?;
     Ok(())
+}
+
+/// Gives the checksums of an extent another number before a charge is recorded that `is_news`, so that what was copied of them before does not fit any more.
+/// Returns the stamp to record with the charge. May block.
+pub(super) fn renew(store: &Store, identity: &Identity, is_news: bool) -> Result<Option<SumsStamp>, SumsError> {
+    let is_due = is_news && store.sums_status().is_some();
+    let Some(SumsStamp { nonce: known, .. }) = identity.sums().filter(|_| is_due) else {
+        return Ok(identity.sums());
+    };
+    let nonce = ExtentId(unique_id());
+    store.renew_sums(known, nonce)?;
+    Ok(Some(SumsStamp { nonce, before: None }))
 }
 
 /// Makes the checksums of an extent that belongs to a volume with copies, unless it has them. May block.

@@ -465,6 +465,16 @@ impl Identity {
         layout: &str,
         charge: Option<&Charge>,
     ) -> Result<Adoption, AdoptError> {
+        self.adopt_stamped((volume_id, index, count, layout), charge, self.record.sums)
+    }
+
+    /// The same, for an extent whose checksums have this stamp from now on if another charge is recorded: with it, in one write.
+    pub fn adopt_stamped(
+        &mut self,
+        (volume_id, index, count, layout): (&str, u32, u32, &str),
+        charge: Option<&Charge>,
+        sums: Option<SumsStamp>,
+    ) -> Result<Adoption, AdoptError> {
         let refuse = |why| Err(AdoptError::Refused(why));
         let len_bytes = volume_id.len();
         if !(1..=VOLUME_ID_BYTES_MAX).contains(&len_bytes) {
@@ -497,7 +507,7 @@ impl Identity {
             if is_of_later_generation(known.as_ref(), charge) {
                 self.drop_mirror()?;
             }
-            self.replace(Record { adopted, charge: charge.copied(), accepted, ..self.record })?;
+            self.replace(Record { adopted, charge: charge.copied(), accepted, sums, ..self.record })?;
             if let Some(charge) = charge.filter(|charge| known.is_none_or(|known| known.epoch < charge.epoch)) {
                 let path = self.path.display();
                 log::info!("{path}: a gateway took charge of volume '{volume_id}', epoch {}", charge.epoch);

@@ -21,6 +21,7 @@ use super::permanent::Permanent;
 use super::private::create_anew;
 use super::sealed::read_bounded;
 use super::spare::{self, spare_path};
+use super::sums::SumsError;
 use crate::worker::Worker;
 
 /// How many times its snapshot a mirror may have before the gateway sends a new one, and how much it has in any case: that of signed ones.
@@ -53,11 +54,15 @@ pub enum MirrorAnswer {
 /// The mirror of an extent, and its thread.
 pub struct Mirror {
     path: PathBuf,
+    keep_age: Box<dyn Fn() -> KeepAge + Send>,
     wake: Box<dyn Fn() -> Box<dyn Fn() + Send> + Send>,
     thread: Option<Thread>,
     /// Answers to operations that no thread takes.
     untaken: Vec<MirrorAnswer>,
 }
+
+/// Stores the age of the extent, durably.
+type KeepAge = Box<dyn Fn((u64, u64)) -> Result<(), SumsError> + Send>;
 
 struct Thread {
     ops: Worker<MirrorOp>,
@@ -65,15 +70,20 @@ struct Thread {
 }
 
 impl Mirror {
-    /// The mirror at `path`, and what it has. A part of it that was not written whole is cut off. `wake` is called, from its thread, when
-    /// something is done.
-    pub fn open(path: PathBuf, wake: impl Fn() + Clone + Send + 'static) -> (Mirror, Option<([u8; 16], MirrorState)>) {
+    /// The mirror at `path`, and what it has. A part of it that was not written whole is cut off. From its thread, `keep_age` is called with epoch
+    /// and version of what it has durably, and `wake` when something is done.
+    pub fn open(
+        path: PathBuf,
+        keep_age: impl Fn((u64, u64)) -> Result<(), SumsError> + Clone + Send + 'static,
+        wake: impl Fn() + Clone + Send + 'static,
+    ) -> (Mirror, Option<([u8; 16], MirrorState)>) {
         let found = look(&path).unwrap_or_else(|error| {
             log::warn!("{}: the mirror of the volume's map cannot be read: {error}", path.display());
             None
         });
         let wake = Box::new(move || Box::new(wake.clone()) as Box<dyn Fn() + Send>);
-        (Mirror { path, wake, thread: None, untaken: Vec::new() }, found)
+        let keep_age = Box::new(move || Box::new(keep_age.clone()) as KeepAge);
+        (Mirror { path, keep_age, wake, thread: None, untaken: Vec::new() }, found)
     }
 
     /// Begins operations. They are done one after another.
@@ -82,7 +92,7 @@ impl Mirror {
             return;
         }
         if self.thread.is_none() {
-            self.thread = Thread::start(self.path.clone(), (self.wake)())
+            self.thread = Thread::start(self.path.clone(), (self.keep_age)(), (self.wake)())
                 .inspect_err(|error| log::error!("no thread for the mirror of the volume's map: {error}"))
                 .ok();
         }
@@ -112,10 +122,10 @@ impl fmt::Debug for Mirror {
 }
 
 impl Thread {
-    fn start(path: PathBuf, wake: Box<dyn Fn() + Send>) -> io::Result<Thread> {
+    fn start(path: PathBuf, keep_age: KeepAge, wake: Box<dyn Fn() + Send>) -> io::Result<Thread> {
         let (finished, done) = channel();
         let work = move |waiting: Receiver<MirrorOp>| {
-            let mut file = MirrorFile::new(path);
+            let mut file = MirrorFile::new(path, keep_age);
             for op in waiting {
                 let if_it_fails = failed(&op);
                 // One that panics has said so on standard error: without an answer, its link would wait for ever.
@@ -180,7 +190,6 @@ fn look(path: &Path) -> io::Result<Option<([u8; 16], MirrorState)>> {
 }
 
 /// The files of a mirror, as its thread uses them.
-#[derive(Debug)]
 struct MirrorFile {
     path: PathBuf,
     new_path: PathBuf,
@@ -188,18 +197,23 @@ struct MirrorFile {
     /// The new mirror, and how much of it is there.
     new: Option<(File, u64)>,
     permanent: Permanent,
+    keep_age: KeepAge,
 }
 
 impl MirrorFile {
-    fn new(path: PathBuf) -> MirrorFile {
+    fn new(path: PathBuf, keep_age: KeepAge) -> MirrorFile {
         let (new_path, permanent) = (spare_path(&path), Permanent::of(&path));
-        MirrorFile { path, new_path, file: None, new: None, permanent }
+        MirrorFile { path, new_path, file: None, new: None, permanent, keep_age }
     }
 
     fn carry_out(&mut self, op: MirrorOp) -> MirrorAnswer {
         match op {
             MirrorOp::Put { link, put, bytes } => {
                 let written = if put.is_new { self.put_new(&put, &bytes) } else { self.append(&put, &bytes) };
+                let written = written.and_then(|()| match put.is_durable {
+                    true => (self.keep_age)((put.state.epoch, put.state.version)).map_err(io::Error::other),
+                    false => Ok(()),
+                });
                 if let Err(error) = &written {
                     log::warn!("{}: the mirror of the volume's map cannot be written: {error}", self.path.display());
                     self.give_up();
@@ -330,7 +344,7 @@ mod tests {
     fn a_mirror_is_replaced_whole_and_appended_to() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.map");
-        let (mut image, mut file) = (image(), MirrorFile::new(path.clone()));
+        let (mut image, mut file) = (image(), MirrorFile::new(path.clone(), Box::new(|_| Ok(()))));
         assert_eq!((look(&path).unwrap(), read(&mut file, 0)), (None, (0, Vec::new())));
         let snapshot = encode_snapshot(&image);
         let (head, tail) = snapshot.split_at(100);
@@ -362,7 +376,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.map");
-        let (snapshot, mut file) = (encode_snapshot(&image()), MirrorFile::new(path.clone()));
+        let (snapshot, mut file) = (encode_snapshot(&image()), MirrorFile::new(path.clone(), Box::new(|_| Ok(()))));
         let room_bytes = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
         assert!(put(&mut file, 0, (true, true), &snapshot));
         for _ in 0..3 {
@@ -389,7 +403,7 @@ mod tests {
         let path = dir.path().join("x.map");
         let snapshot = encode_snapshot(&image());
         for (offset, kind) in [(7, (true, false)), (snapshot.len() as u64 + 1, (false, false))] {
-            let mut file = MirrorFile::new(path.clone());
+            let mut file = MirrorFile::new(path.clone(), Box::new(|_| Ok(())));
             assert!(put(&mut file, 0, (true, true), &snapshot));
             assert!(!put(&mut file, offset, kind, b"x"), "{offset}");
             assert_eq!((look(&path).unwrap(), fs::read_dir(dir.path()).unwrap().count()), (None, 1), "but its room");
@@ -415,7 +429,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (sender, woken) = channel();
         let wake = move || sender.send(()).unwrap_or_default();
-        let (mut mirror, found) = Mirror::open(dir.path().join("x.map"), wake);
+        let (mut mirror, found) = Mirror::open(dir.path().join("x.map"), |_| Ok(()), wake);
         assert_eq!(found, None);
         let snapshot = encode_snapshot(&image());
         let state = MirrorState { len_bytes: snapshot.len() as u64, ..MirrorState::default() };

@@ -319,6 +319,23 @@ impl Store {
         self.medium.keep_sums(sums)
     }
 
+    /// Gives the checksums another nonce, on the flash: see [`Sums::renew`]. May block.
+    pub fn renew_sums(&self, known: ExtentId, nonce: ExtentId) -> Result<(), SumsError> {
+        self.medium.sums().map_or(Ok(()), |sums| sums.renew(known, nonce))
+    }
+
+    /// The age of the extent: see [`Sums::age`].
+    #[must_use]
+    pub fn age(&self) -> Option<(u64, u64)> {
+        self.medium.sums().and_then(Sums::age)
+    }
+
+    /// Gives the extent another age, on the flash, if it has checksums. May block; for another thread.
+    pub fn age_keeper(&self) -> impl Fn((u64, u64)) -> Result<(), SumsError> + Clone + Send + use<> {
+        let medium = Arc::clone(&self.medium);
+        move |age| medium.sums().map_or(Ok(()), |sums| sums.keep_age(age))
+    }
+
     /// The state of the checksums; `None` without any.
     #[must_use]
     pub fn sums_status(&self) -> Option<SumsStatus> {

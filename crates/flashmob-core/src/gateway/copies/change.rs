@@ -153,7 +153,10 @@ impl Copies {
             }
             match self.log.trouble().filter(|_| !may_go) {
                 Some(failure) => self.refuse_change(cx, place, failure),
-                None => self.send_change(cx, place),
+                None => {
+                    self.note_change(cx);
+                    self.send_change(cx, place);
+                }
             }
         }
     }

@@ -280,12 +280,13 @@ impl Gateway {
         let (volume, member) = (node.volume, node.extent as u16);
         let (charged, is_first) = (self.links[id].charged, self.links[id].number == 0);
         self.with_copies(now, volume, |copies, cx| {
+            let is_older = copies.is_mirror_older(member, welcome.mirror);
             if is_first {
                 copies.mirror_welcomed(cx, member, id, welcome.mirror);
             } else {
                 copies.mirror_known(member, welcome.mirror.is_some());
             }
-            copies.welcomed(cx, member, welcome, charged);
+            copies.welcomed(cx, member, welcome, charged, is_older);
         });
     }
 

@@ -177,6 +177,7 @@ impl Copies {
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));
         (state.is_paused, state.needed_at) = (false, None);
         state.seen.clear();
+        state.age = None;
         self.unlinked(cx, member);
         self.forget_slots_of(member);
         self.forget_scrub_of(cx, member);

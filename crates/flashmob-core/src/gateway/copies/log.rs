@@ -162,6 +162,11 @@ impl Log {
         self.held.iter().rev().find(|number| **number <= self.filed).copied().unwrap_or(0)
     }
 
+    /// The number of the last decision that the map's file has.
+    pub fn filed(&self) -> u64 {
+        self.filed
+    }
+
     /// Whether the map's file has all decisions.
     pub fn is_at_rest(&self) -> bool {
         self.filed == self.wanted && self.out.is_none() && self.trouble.is_none()

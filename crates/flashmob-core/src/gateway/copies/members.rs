@@ -31,6 +31,9 @@ pub struct Member {
     pub is_born: bool,
     /// What its extent is known to remember of charges, and from which number on that is durable. The last few.
     pub seen: VecDeque<(u64, (u64, u64))>,
+    /// Its extent keeps its age, as its last welcome told, and is known to be so old, from mirrors of this start of the gateway.
+    pub keeps_age: bool,
+    pub age: Option<(u64, u64)>,
     /// Whether the member was welcomed and has had a link ever since; `unlinked_at` is when it had none any more.
     pub was_linked: bool,
     pub unlinked_at: Time,
@@ -117,7 +120,15 @@ impl Copies {
     }
 
     /// A member is linked. What its device's restart means is decided now, and has effect when it is durable.
-    pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome, charged: Option<Charged>) {
+    /// `is_mirror_older`: its mirror has less than it had durably.
+    pub(super) fn welcomed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        member: u16,
+        welcome: &Welcome,
+        charged: Option<Charged>,
+        is_mirror_older: bool,
+    ) {
         let Some(known) = self.image.members().get(usize::from(member)) else { return };
         let (extent_id, boot_id, known_bytes) = (known.extent_id, known.boot_id, known.size_bytes);
         if let Some(state) = self.members.get_mut(usize::from(member)) {
@@ -126,8 +137,20 @@ impl Copies {
         if self.linear_origin(member).is_some() {
             self.scrub_converted(cx, member);
         }
-        let seen = charged.and_then(|charged| charged.seen);
-        if seen.is_some() && welcome.remembered < seen && !planted::is(Bug::RestoredBelieved) {
+        let mut seen = charged.and_then(|charged| charged.seen);
+        if planted::is(Bug::AgeBelieved) {
+            let charges = self.members[usize::from(member)].seen.iter().map(|(_, charge)| *charge);
+            seen = seen.min(charges.max());
+        }
+        let mut remembered = welcome.remembered;
+        if !welcome.keeps_age {
+            // A node of an earlier build: its mirror is as old as its extent.
+            let mirror = welcome.mirror.filter(|mirror| mirror.len_bytes > 0);
+            remembered = remembered.max(mirror.map(|mirror| (mirror.epoch, mirror.version)));
+        }
+        self.members[usize::from(member)].keeps_age = welcome.keeps_age;
+        let is_older = is_mirror_older && !welcome.keeps_age || seen.is_some() && remembered < seen;
+        if is_older && !planted::is(Bug::RestoredBelieved) {
             self.restored(cx, member);
         }
         let has_grown = extent_id == welcome.extent_id && welcome.size_bytes > known_bytes;
@@ -258,6 +281,7 @@ impl Copies {
     /// are kept.
     fn restored(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.counters.restored += 1;
+        self.search_anew(member);
         self.give_up_member(cx, member);
         let (mut only, mut lost) = (0, Vec::new());
         let mut lacking: Vec<(u32, Marks)> = Vec::new();
@@ -278,6 +302,9 @@ impl Copies {
         for record in Record::of_marks(lacking) {
             self.bulk_seq = self.decide(record);
         }
+        // The extent is known by less from now on, and must not grow older before that is on record.
+        self.members[usize::from(member)].age = None;
+        self.mirrors.hold_back(member, self.log.wanted());
         self.note_hollow(member);
         if !lost.is_empty() {
             self.doubt.extend(lost);

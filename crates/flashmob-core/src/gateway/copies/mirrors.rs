@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::log::Batch;
+use super::log::{Batch, Log};
 use super::{Copies, Cx};
 use crate::copies::{History, Lacking, MapImage, Sign, Writer, encode_snapshot, sign_part};
 use crate::gateway::Event;
@@ -50,6 +50,8 @@ pub struct Mirrors {
     members: Vec<Mirror>,
     /// The version that some mirror is known to have.
     confirmed: u64,
+    /// Mirrors get what the map has up to this version so that it is durable there.
+    durably: u64,
     /// When frames are to be sent at the latest.
     due: Option<Time>,
 }
@@ -79,6 +81,10 @@ struct Mirror {
     len_bytes: u64,
     /// Bytes of its snapshot.
     whole_bytes: u64,
+    /// The version that it had durably in this start of the gateway, whichever links there were since.
+    durable: u64,
+    /// It gets nothing before the map's file has this decision.
+    held_until: u64,
     /// Since when it lacks changes that are not on their way.
     lacks_since: Option<Time>,
     /// It was late, so that decisions wait for others, until it answers.
@@ -137,6 +143,7 @@ impl Mirrors {
             out: None,
             members: image.members().iter().map(|_| Mirror::default()).collect(),
             confirmed: 0,
+            durably: 0,
             due: None,
         }
     }
@@ -211,7 +218,9 @@ impl Mirrors {
     fn welcomed(&mut self, now: Time, member: usize, link: LinkId, told: Option<MirrorState>) {
         let Some(mirror) = self.members.get_mut(member) else { return };
         let (whole_bytes, is_doubted) = (mirror.whole_bytes, mirror.is_doubted);
-        *mirror = Mirror { link: Some(link), is_known: told.is_some(), is_doubted, ..Mirror::default() };
+        let (durable, held_until) = (mirror.durable, mirror.held_until);
+        let link = Some(link);
+        *mirror = Mirror { link, is_known: told.is_some(), is_doubted, durable, held_until, ..Mirror::default() };
         let Some(told) = told else { return };
         let is_of_this_start =
             !is_doubted && (told.epoch, told.nonce) == (self.writer.epoch, self.writer.nonce) && told.len_bytes > 0;
@@ -227,6 +236,31 @@ impl Mirrors {
             None => Phase::Lacking(None),
         };
         self.look_at(now);
+    }
+
+    /// What the map has up to a version is to be durable in mirrors.
+    pub fn have_durably(&mut self, version: u64) {
+        if !planted::is(Bug::AgeNotKept) {
+            self.durably = version;
+        }
+    }
+
+    /// Whether a node tells of a mirror that has less than it had durably in this start of the gateway. A node that cannot store its mirror removes
+    /// it.
+    fn is_older(&self, member: u16, told: Option<MirrorState>) -> bool {
+        let is_of_this_start = |told: &MirrorState| {
+            (told.epoch, told.nonce) == (self.writer.epoch, self.writer.nonce) && told.len_bytes > 0
+        };
+        let (told, mirror) = (told.filter(is_of_this_start), self.members.get(usize::from(member)));
+        told.zip(mirror).is_some_and(|(told, mirror)| told.version < mirror.durable)
+    }
+
+    /// A member gets nothing before the map's file has this decision, and what it had durably does not count any more.
+    pub fn hold_back(&mut self, member: u16, until: u64) {
+        if let Some(mirror) = self.members.get_mut(usize::from(member)) {
+            mirror.durable = 0;
+            mirror.held_until = until;
+        }
     }
 
     /// A batch is being made durable. `image` has what was decided; it is what the batch leads to if that is its number.
@@ -321,13 +355,15 @@ impl Mirrors {
     }
 
     /// The next frame for a member, if it needs one now.
-    fn next(&mut self, now: Time, member: usize, wanted: u64) -> Option<(LinkId, PutMirror, Vec<u8>)> {
+    fn next(&mut self, now: Time, member: usize, log: &Log) -> Option<(LinkId, PutMirror, Vec<u8>)> {
+        let wanted = log.awaited().max(self.durably.min(log.filed()));
         let (Writer { epoch, nonce, .. }, end_at) = (self.writer, self.recent.end().0);
         let state = |version, len_bytes| MirrorState { epoch, nonce, version, len_bytes };
         let mirror = self.members.get(member)?;
         let compacts = mirror.wants_compaction(self.sign.is_some()) && self.may_compact(member);
         let whole = self.whole_for(mirror);
-        let mirror = self.members.get_mut(member).filter(|mirror| mirror.out.is_none())?;
+        let may_go = |mirror: &&mut Mirror| mirror.out.is_none() && mirror.held_until <= log.filed();
+        let mirror = self.members.get_mut(member).filter(may_go)?;
         let link = mirror.link?;
         if matches!(mirror.phase, Phase::Failed(until) if now >= until)
             || matches!(mirror.phase, Phase::InStep if compacts)
@@ -368,17 +404,18 @@ impl Mirrors {
         Some((link, put, bytes))
     }
 
-    /// A node has answered a frame. False if there was none that it could have answered.
-    fn answered(&mut self, now: Time, member: usize, answer: MirrorPut) -> bool {
-        let Some(mirror) = self.members.get_mut(member) else { return false };
-        let Some(Out { put, at, bytes, .. }) = mirror.out.take().filter(|out| out.put.state == answer.state) else {
-            return false;
-        };
+    /// A node has answered a frame, which is returned. `None` if there was none that it could have answered.
+    fn answered(&mut self, now: Time, member: usize, answer: MirrorPut) -> Option<PutMirror> {
+        let mirror = self.members.get_mut(member)?;
+        let Out { put, at, bytes, .. } = mirror.out.take().filter(|out| out.put.state == answer.state)?;
         mirror.is_given_up = false;
         if !answer.is_kept {
             mirror.phase = Phase::Failed(now + RETRY_AFTER);
             self.look_at(now + RETRY_AFTER);
-            return true;
+            return Some(put);
+        }
+        if put.is_durable {
+            mirror.durable = put.state.version;
         }
         match &mut mirror.phase {
             Phase::Lacking(Some((_, from))) if put.is_new && !put.is_last => *from += bytes,
@@ -406,7 +443,7 @@ impl Mirrors {
             self.whole = None;
         }
         self.look_at(now);
-        true
+        Some(put)
     }
 }
 
@@ -432,6 +469,11 @@ impl Copies {
     /// What signs the mirrors from now on.
     pub(in crate::gateway) fn sign_mirrors(&mut self, now: Time, sign: Option<Box<dyn Sign>>) {
         self.mirrors.sign_with(now, sign);
+    }
+
+    /// Whether a node's welcome tells of a mirror that has less than it had durably. To be asked before the others.
+    pub(super) fn is_mirror_older(&self, member: u16, told: Option<MirrorState>) -> bool {
+        self.mirrors.is_older(member, told)
     }
 
     /// What a node's welcome tells of its mirror.
@@ -466,16 +508,17 @@ impl Copies {
     /// A link was lost. What its node has of a mirror is told by its next welcome.
     pub(super) fn mirror_lost(&mut self, cx: &mut Cx<'_>, member: u16, link: LinkId) {
         if let Some(mirror) = self.mirrors.members.get_mut(usize::from(member)).filter(|m| m.link == Some(link)) {
-            let Mirror { is_known, whole_bytes, is_doubted, .. } = *mirror;
-            *mirror = Mirror { is_known, whole_bytes, is_doubted, ..Mirror::default() };
+            let Mirror { is_known, whole_bytes, is_doubted, durable, held_until, .. } = *mirror;
+            *mirror = Mirror { is_known, whole_bytes, is_doubted, durable, held_until, ..Mirror::default() };
             self.take_effect(cx);
         }
     }
 
     /// A node has answered a frame. False if it answers what was not sent.
     pub(super) fn mirror_put(&mut self, cx: &mut Cx<'_>, member: u16, answer: MirrorPut) -> bool {
-        if !self.mirrors.answered(cx.now, usize::from(member), answer) {
-            return false;
+        let Some(put) = self.mirrors.answered(cx.now, usize::from(member), answer) else { return false };
+        if answer.is_kept && put.is_durable {
+            self.note_age(member, put.state.version);
         }
         if !answer.is_kept {
             let text = "it cannot keep a mirror of the volume's map; see its log".to_string();
@@ -491,9 +534,8 @@ impl Copies {
         if self.deposed.is_some() {
             return;
         }
-        let wanted = self.log.awaited();
         for member in 0..self.members.len() {
-            if let Some((link, put, bytes)) = self.mirrors.next(cx.now, member, wanted) {
+            if let Some((link, put, bytes)) = self.mirrors.next(cx.now, member, &self.log) {
                 debug_assert_eq!(cx.links[link].state, State::Ready, "else it was lost");
                 cx.mirrored.push((link, put, bytes));
             }

@@ -19,6 +19,7 @@
 //! The map ([`crate::copies`]) holds what was decided; a decision has effect when the log says that it is durable.
 
 mod accept;
+mod age;
 mod change;
 mod choice;
 mod chunk;
@@ -71,6 +72,7 @@ use crate::units::{Time, bring_forward};
 use crate::wire::hello::{Charge, FromLinear};
 
 pub use accept::{AcceptLossError, AcceptedLoss};
+use age::Ages;
 use change::Change;
 use chunk::Chunk;
 pub use context::Cx;
@@ -173,6 +175,7 @@ pub struct Copies {
     /// The last decision about many chunks at once is durable from this number on.
     bulk_seq: u64,
     members: Vec<Member>,
+    ages: Ages,
     paused: Paused,
     moves: Moves,
     /// By member and slot: the chunk there, or the one that nothing may follow yet; `u32::MAX` if it is free.
@@ -276,6 +279,7 @@ impl Copies {
             log: Log::new(image.version()),
             mirrors: Mirrors::new(&image),
             bulk_seq: 0,
+            ages: Ages::default(),
             paused: Paused::default(),
             moves: Moves::new(&image, spec.scrub.kept.move_time),
             members: (0..).zip(image.members()).map(|(n, known)| Member::new(known, image.is_linear_at(n))).collect(),
@@ -358,10 +362,11 @@ impl Copies {
         Charge { map_id: self.image.map_id(), epoch: self.image.epoch(), nonce: self.image.nonce(), version }
     }
 
-    /// What a member is known durably to remember of the charges that it was shown.
+    /// What a member is known to remember durably of the charges that it was shown, or how old its extent is.
     pub fn seen(&self, member: u16) -> Option<(u64, u64)> {
         let state = self.members.get(usize::from(member))?;
-        state.seen.iter().rev().find(|(seq, _)| self.log.is_durable(*seq)).map(|(_, seen)| *seen)
+        let charge = state.seen.iter().rev().find(|(seq, _)| self.log.is_durable(*seq)).map(|(_, seen)| *seen);
+        charge.max(state.age)
     }
 
     /// What a member has to be to be converted, if it may still belong to the linear volume that this one was made of: no charge of this map

@@ -123,6 +123,7 @@ impl Copies {
         // The fresh one has nothing that would not be copied to it.
         (state.is_paused, state.needed_at) = (false, None);
         state.seen.clear();
+        state.age = None;
         self.unlinked(cx, member);
         self.search_anew(member);
         self.forget_scrub_of(cx, member);

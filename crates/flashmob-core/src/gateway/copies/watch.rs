@@ -54,6 +54,7 @@ impl Copies {
         self.resume_growth(cx);
         self.go_on_shrinking(cx);
         let settles = self.settle(cx);
+        let ages = self.grow_older(cx);
         let soon = self.is_waiting().then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
         let has_work = !self.doubt.is_empty()
@@ -71,7 +72,7 @@ impl Copies {
         };
         let are_away = self.members.iter().zip(0..).any(is_away);
         let beat = are_away.then_some(cx.now + (self.evict_after / 4).min(Duration::from_secs(1)));
-        for at in soon.into_iter().chain(settles).chain(later).chain(beat) {
+        for at in soon.into_iter().chain(settles).chain(ages).chain(later).chain(beat) {
             self.look_at(at);
         }
     }

@@ -30,6 +30,8 @@ pub struct FakeHost {
     pub charge: Option<Charge>,
     /// Those that it accepted.
     pub accepted: Vec<(u64, u64)>,
+    /// How old its extent is.
+    pub age: Option<(u64, u64)>,
     /// It cannot remember another.
     pub is_full: bool,
     /// How many writes it takes without waiting.
@@ -48,6 +50,7 @@ impl FakeHost {
             reads,
             charge: None,
             accepted: Vec::new(),
+            age: None,
             is_full: false,
             takes_writes: 0,
             written: Vec::new(),
@@ -78,6 +81,10 @@ impl Host for FakeHost {
 
     fn accepted(&self) -> Vec<(u64, u64)> {
         self.accepted.clone()
+    }
+
+    fn age(&self) -> Option<(u64, u64)> {
+        self.age
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {

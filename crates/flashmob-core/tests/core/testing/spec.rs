@@ -64,5 +64,6 @@ pub fn welcome(size_bytes: u64) -> Welcome {
         remembered: None,
         mirror: None,
         knows_marks: false,
+        keeps_age: false,
     }
 }

@@ -58,6 +58,11 @@ impl Medium {
         Ok(())
     }
 
+    /// Its checksums; `None` without any.
+    pub fn sums(&self) -> Option<&Sums> {
+        self.sums.get()
+    }
+
     /// Whether it has checksums.
     pub fn is_summed(&self) -> bool {
         self.sums.get().is_some()

@@ -57,8 +57,8 @@ impl SumsFile {
         Ok(SumsFile { file, path: path.to_path_buf(), shape })
     }
 
-    /// Opens the file of an extent, which may have grown since. Returns it with its nonce.
-    pub fn open(path: &Path, extent_id: [u8; 16], size_bytes: u64) -> Result<(SumsFile, [u8; 16]), SumsError> {
+    /// Opens the file of an extent, which may have grown since. Returns it with its header.
+    pub fn open(path: &Path, extent_id: [u8; 16], size_bytes: u64) -> Result<(SumsFile, Header), SumsError> {
         let mut shape = Shape::new(size_bytes);
         let most_bytes = shape.file_bytes();
         let failed = |action, e| SumsError::of(action, path, most_bytes, e);
@@ -82,7 +82,7 @@ impl SumsFile {
         if found_bytes < wanted_bytes {
             return Err(damaged(format!("it has {found_bytes} bytes, and should have {wanted_bytes}")));
         }
-        Ok((SumsFile { file, path: path.to_path_buf(), shape }, header.nonce))
+        Ok((SumsFile { file, path: path.to_path_buf(), shape }, header))
     }
 
     /// Makes the file anew for its extent, which has grown. Blocks keep their checksums; units that are new, or were not whole, have none yet. It takes
@@ -126,10 +126,15 @@ impl SumsFile {
         &self.path
     }
 
-    /// Gives the file another nonce, on the flash.
-    pub fn renew(&self, header: &Header) -> Result<(), SumsError> {
-        let renewed = self.file.write_all_at(&header.encode(), 0).and_then(|()| self.file.sync_all());
-        renewed.map_err(|e| SumsError::of("write", &self.path, self.shape.file_bytes(), e))
+    /// Writes the header, and has it on the flash.
+    pub fn store_header(&self, header: &Header) -> Result<(), SumsError> {
+        let bytes = header.encode();
+        let stored = match self.write_durable(&bytes, 0) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.write(&bytes, 0).and_then(|()| self.sync()),
+            Err(e) => Err(e),
+        };
+        stored.map_err(|e| SumsError::of("write", &self.path, self.shape.file_bytes(), e.into()))
     }
 
     /// The bitmap of units that have checksums.
@@ -195,7 +200,12 @@ impl SumsFile {
     pub fn store_durably(&self, first: u64, sums: &[u32]) -> Result<bool, Errno> {
         let mut bytes = [0; 4 * LOAD_MAX];
         let bytes = encode(sums, &mut bytes)?;
-        match sys::write_durable(&self.file, bytes, self.shape.sum_at(first)) {
+        self.write_durable(bytes, self.shape.sum_at(first))
+    }
+
+    /// False: the system cannot, or not all of it is written.
+    fn write_durable(&self, bytes: &[u8], at: u64) -> Result<bool, Errno> {
+        match sys::write_durable(&self.file, bytes, at) {
             Ok(n) => Ok(n == bytes.len()),
             Err(Errno::INTR) => Ok(false),
             Err(e) if unsupported(e) => Ok(false),

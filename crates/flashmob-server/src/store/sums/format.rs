@@ -26,6 +26,9 @@ const MAGIC: [u8; 8] = *b"FMsums\0\0";
 /// Where the header's checksum lies. All of the header that counts is in one sector of the flash, which a power cut does not tear when the
 /// nonce is renewed.
 const HEADER_SUM_AT: usize = 56;
+/// Where the fields are that earlier programs do not know, and the checksum of these and all that counts before, in the same sector.
+const RECENT_AT: usize = 64;
+const RECENT_SUM_AT: usize = 96;
 /// Where the slots begin, and the bitmap behind them.
 const SLOTS_AT: u64 = HEADER_BYTES as u64;
 const BITMAP_AT: u64 = SLOTS_AT + (SLOTS * SLOT_BYTES) as u64;
@@ -126,8 +129,17 @@ pub struct Header {
     pub extent_id: [u8; 16],
     /// Bytes of the extent.
     pub size_bytes: u64,
-    /// The number of the node's start that the extent's identity has, too.
+    /// The number that the extent's identity has, too, or gets next.
     pub nonce: [u8; 16],
+    /// The one that the identity has until then, if it has not the number above yet.
+    pub before: Option<[u8; 16]>,
+    /// The age of the extent: the epoch, at least 1, and the version of the map that its mirror had durably last.
+    pub age: Option<(u64, u64)>,
+}
+
+/// The checksum of the first bytes of a header, without the checksum among them: a CRC over bytes and their own CRC says nothing of these bytes.
+fn recent_sum(bytes: &[u8]) -> u32 {
+    checksum_of([&bytes[..HEADER_SUM_AT], &bytes[HEADER_SUM_AT + 4..]])
 }
 
 /// Why bytes are no header.
@@ -153,6 +165,13 @@ impl Header {
         bytes.extend_from_slice(&self.size_bytes.to_le_bytes());
         bytes.extend_from_slice(&self.nonce);
         bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        bytes.resize(RECENT_AT, 0);
+        bytes.extend_from_slice(&self.before.unwrap_or_default());
+        let (epoch, version) = self.age.unwrap_or_default();
+        bytes.extend_from_slice(&epoch.to_le_bytes());
+        bytes.extend_from_slice(&version.to_le_bytes());
+        let sum = recent_sum(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
         bytes.resize(HEADER_BYTES, 0);
         bytes
     }
@@ -173,11 +192,25 @@ impl Header {
             return Err(BadHeader::Damaged("the checksum of its header does not match"));
         }
         let block_bytes = fields.u32();
-        let header = Header { extent_id: fields.take(), size_bytes: fields.u64(), nonce: fields.take() };
+        let (extent_id, size_bytes, nonce) = (fields.take(), fields.u64(), fields.take());
+        let (before, age) = Header::decode_recent(bytes);
+        let header = Header { extent_id, size_bytes, nonce, before, age };
         if block_bytes != BLOCK_BYTES as u32 || !(1..=i64::MAX as u64).contains(&header.size_bytes) {
             return Err(BadHeader::Damaged("its header contradicts itself"));
         }
         Ok(header)
+    }
+
+    /// What earlier programs neither write nor check: nothing, unless all of it is there and belongs to the rest.
+    fn decode_recent(bytes: &[u8]) -> (Option<[u8; 16]>, Option<(u64, u64)>) {
+        let (head, recorded) = bytes.split_at(RECENT_SUM_AT);
+        if recent_sum(head) != Fields(recorded).u32() {
+            return (None, None);
+        }
+        let mut fields = Fields(&head[RECENT_AT..]);
+        let before = Some(fields.take()).filter(|before| *before != [0; 16]);
+        let age = Some((fields.u64(), fields.u64())).filter(|(epoch, _)| *epoch > 0);
+        (before, age)
     }
 }
 

@@ -62,6 +62,7 @@ pub fn check_room(path: &Path, size_bytes: u64) -> Result<(), SumsError> {
 #[derive(Debug)]
 pub struct Sums {
     file: SumsFile,
+    header: Mutex<Header>,
     sections: Sections,
     /// One bit for each unit that has checksums.
     units: Box<[AtomicU64]>,
@@ -95,34 +96,37 @@ impl Sums {
         for unit in (0..shape.units()).filter(|&unit| !has_data(unit)) {
             bitmap[(unit / 8) as usize] |= 1 << (unit % 8);
         }
-        let header = Header { extent_id: extent_id.0, size_bytes, nonce: nonce.0 };
+        let header = Header { extent_id: extent_id.0, size_bytes, nonce: nonce.0, before: None, age: None };
         let file = SumsFile::create(path, &header, &bitmap)?;
-        Ok(Sums::with(file, &bitmap))
+        Ok(Sums::with(file, header, &bitmap))
     }
 
-    /// Opens the file of an extent, and makes it anew if that has grown. Its nonce has to be one of `nonces`; returns which. May block.
+    /// Opens the file of an extent, and makes it anew if that has grown. Its nonce, or the one before that, has to be one of `nonces`, those of the
+    /// identity; returns which. May block.
     pub fn open(
         path: &Path,
         extent_id: ExtentId,
         size_bytes: u64,
         nonces: &[ExtentId],
     ) -> Result<(Sums, ExtentId), SumsError> {
-        let (mut file, nonce) = SumsFile::open(path, extent_id.0, size_bytes)?;
-        let nonce = ExtentId(nonce);
-        if !nonces.contains(&nonce) {
+        let (mut file, mut header) = SumsFile::open(path, extent_id.0, size_bytes)?;
+        let mut known = [Some(header.nonce), header.before].into_iter().flatten().map(ExtentId);
+        let Some(nonce) = known.find(|nonce| nonces.contains(nonce)) else {
             return Err(SumsError::Older { path: path.to_path_buf() });
-        }
+        };
         if file.shape().size_bytes() < size_bytes {
-            file = file.enlarged(&Header { extent_id: extent_id.0, size_bytes, nonce: nonce.0 })?;
+            header.size_bytes = size_bytes;
+            file = file.enlarged(&header)?;
         }
         let bitmap = file.load_bitmap()?;
-        Ok((Sums::with(file, &bitmap), nonce))
+        Ok((Sums::with(file, header, &bitmap), nonce))
     }
 
-    fn with(file: SumsFile, bitmap: &[u8]) -> Sums {
+    fn with(file: SumsFile, header: Header, bitmap: &[u8]) -> Sums {
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
         Sums {
             file,
+            header: Mutex::new(header),
             sections: Sections::new(),
             units: bitmap.chunks(8).map(|bytes| AtomicU64::new(word(bytes))).collect(),
             bad: Mutex::default(),
@@ -137,10 +141,32 @@ impl Sums {
         }
     }
 
-    /// Gives the file another nonce, on the flash.
-    pub fn renew(&self, extent_id: ExtentId, nonce: ExtentId) -> Result<(), SumsError> {
-        let size_bytes = self.shape().size_bytes();
-        self.file.renew(&Header { extent_id: extent_id.0, size_bytes, nonce: nonce.0 })
+    /// Gives the file another nonce, on the flash. It fits an identity with either, and that gets the new one next. `known` is the one that it has.
+    pub fn renew(&self, known: ExtentId, nonce: ExtentId) -> Result<(), SumsError> {
+        self.change_header(|header| (header.nonce, header.before) = (nonce.0, Some(known.0)))
+    }
+
+    /// The age of the extent: epoch and version of the map that its mirror had durably last.
+    #[must_use]
+    pub fn age(&self) -> Option<(u64, u64)> {
+        lock(&self.header).age
+    }
+
+    /// Gives the extent another age, on the flash.
+    pub fn keep_age(&self, age: (u64, u64)) -> Result<(), SumsError> {
+        self.change_header(|header| header.age = Some(age))
+    }
+
+    /// Changes the header: one sector, in its place. The rest of the file is not synced.
+    fn change_header(&self, change: impl FnOnce(&mut Header)) -> Result<(), SumsError> {
+        let mut header = lock(&self.header);
+        let mut changed = *header;
+        change(&mut changed);
+        if changed != *header {
+            self.file.store_header(&changed)?;
+            *header = changed;
+        }
+        Ok(())
     }
 
     /// Its status.

@@ -45,7 +45,8 @@ impl Bed {
         self.mirrors.at_rest(Time::default(), &self.image);
         let late = Time::default() + LAZY;
         // The first look says that it lacks something, the second that it has for long.
-        let frame = self.mirrors.next(Time::default(), 0, 0).or_else(|| self.mirrors.next(late, 0, 0));
+        let log = Log::new(self.image.version());
+        let frame = self.mirrors.next(Time::default(), 0, &log).or_else(|| self.mirrors.next(late, 0, &log));
         frame.map(|(_, put, bytes)| (put, bytes))
     }
 
@@ -58,7 +59,8 @@ impl Bed {
         if put.is_last {
             self.file = std::mem::take(&mut self.new);
         }
-        assert!(self.mirrors.answered(Time::default(), 0, MirrorPut { state: put.state, is_kept: true }));
+        let answer = MirrorPut { state: put.state, is_kept: true };
+        assert_eq!(self.mirrors.answered(Time::default(), 0, answer), Some(*put));
     }
 
     /// It gets all that it lacks, and then has the map. Returns how many frames that took.

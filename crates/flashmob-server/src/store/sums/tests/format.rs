@@ -39,7 +39,7 @@ fn parts_of_a_file_follow_each_other_without_overlap() {
 
 #[test]
 fn a_header_says_why_it_is_refused() {
-    let header = Header { extent_id: [1; 16], size_bytes: 1 << 30, nonce: [2; 16] };
+    let header = Header { extent_id: [1; 16], size_bytes: 1 << 30, nonce: [2; 16], before: None, age: None };
     let bytes = header.encode();
     assert_eq!((bytes.len(), Header::decode(&bytes)), (HEADER_BYTES, Ok(header)));
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -55,6 +55,32 @@ fn a_header_says_why_it_is_refused() {
     for (size_bytes, is_valid) in [(0, false), (1, true), (i64::MAX as u64, true), (i64::MAX as u64 + 1, false)] {
         assert_eq!(sealed(size_bytes).is_ok(), is_valid, "{size_bytes}");
     }
+}
+
+#[test]
+fn what_earlier_programs_do_not_write_is_absent_and_damage_of_it_alone_is_no_damage() {
+    let header = Header {
+        extent_id: [1; 16],
+        size_bytes: 1 << 30,
+        nonce: [2; 16],
+        before: Some([3; 16]),
+        age: Some((1, u64::MAX)),
+    };
+    let bytes = header.encode();
+    let plain = Header { before: None, age: None, ..header };
+    assert_eq!(Header::decode(&bytes), Ok(header));
+    // As earlier programs write it: zeros behind the first checksum.
+    let earlier = [&bytes[..60], &[0; HEADER_BYTES - 60]].concat();
+    assert_eq!(Header::decode(&earlier), Ok(plain));
+    assert_eq!(bytes[..60], plain.encode()[..60], "they read it, too");
+    for at in 60..100 {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        assert_eq!(Header::decode(&bytes), Ok(plain), "byte {at}");
+    }
+    // One that an earlier program has renewed, and left the rest.
+    let renewed = [&Header { nonce: [9; 16], ..plain }.encode()[..60], &bytes[60..]].concat();
+    assert_eq!(Header::decode(&renewed), Ok(Header { nonce: [9; 16], ..plain }));
 }
 
 #[test]
@@ -87,13 +113,15 @@ proptest! {
         extent_id: [u8; 16],
         size_bytes in 1..=i64::MAX as u64,
         nonce: [u8; 16],
+        before in prop::option::of(1u128..),
+        age in prop::option::of((1u64.., any::<u64>())),
         first in 0..SHAPE.blocks() - UNIT_BLOCKS,
         sums in prop::collection::vec(any::<u32>(), 1..=SLOT_BLOCKS_MAX),
         count in 1..=UNIT_BLOCKS as u32,
         at in 0..SLOT_BYTES,
         flip in 1u8..,
     ) {
-        let header = Header { extent_id, size_bytes, nonce };
+        let header = Header { extent_id, size_bytes, nonce, before: before.map(u128::to_le_bytes), age };
         prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
         for change in [Change::Sums { first, sums: sums.clone() }, Change::Zeros { first, count }] {
             let mut bytes = change.encode();
