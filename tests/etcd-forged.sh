@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that who can write to etcd changes no data of a cluster with keys: a forged batch that makes a stale copy the current one, and a map that a replaced key has signed, are refused with their keys; an earlier state of the map is refused by the node that knows more. An unsigned map is signed once, and only if that is asked for; a rotated key signs it anew. Plain etcd elsewhere is refused.
+# Shows that who can write to etcd changes no data of a cluster with keys: a forged batch that makes a stale copy the current one, and a map that a replaced key has signed, are refused with their keys; an earlier state of the map is refused by the node that knows more. A gateway goes on with its own map when its key is rotated, whatever was put there, and says what it cannot write. A map that is missing is not begun anew, and one that is larger than memory is refused without being kept. An unsigned map is signed once, and only if that is asked for; a rotated key signs it anew. Plain etcd elsewhere is refused.
 # Tier: slow
 # Needs etcd; a minute.
 . "$(dirname "$0")/lib.sh"
@@ -69,15 +69,20 @@ stop two
 forge_map unsign
 check 'a map without signatures' test "$(forge_map kinds)" = FMap
 refused 'is refused' '--accept-unsigned' "${GATEWAY[@]}"
-serve three --accept-unsigned
+refused 'no standby signs what it finds' 'cannot be used with' "${GATEWAY[@]}" --standby --accept-unsigned pool
+refused 'nor a volume that there is not' 'has no volume with that name' "${GATEWAY[@]}" --accept-unsigned spare
+serve three --accept-unsigned pool
 check 'and signed if that is asked for' is_signed
 whole_again
 check 'every byte is there' is_all_there
 stop three
-refused 'it is not asked for again' 'start without --accept-unsigned' "${GATEWAY[@]}" --accept-unsigned
 
 # Another key.
-serve four
+SIGNED=$DIR/gateway.toml.pool.signed
+serve four --accept-unsigned pool
+check 'a signed map is used with that option, too' is_signed
+cp "$SIGNED" "$DIR/stale.signed"
+check 'the gateway keeps the generation of its key' grep -qx 1 "$SIGNED"
 forge_map save "$DIR/before"
 check 'the key is rotated' "$FLASHMOB" key rotate "$DIR/gateway.toml"
 wait_for 20 'the map to be signed with it' log_has four 'the map is signed with a key of generation 2'
@@ -87,6 +92,10 @@ stop four KILL
 forge_map save "$DIR/latest"
 forge_map restore "$DIR/before"
 refused 'what the key before has signed' 'generation 1, which was replaced: generation 2' "${GATEWAY[@]}"
+cp "$SIGNED" "$DIR/own.signed"
+cp "$DIR/stale.signed" "$SIGNED"
+refused 'the same at another gateway, which knows that key as the last' 'generation 1, which was replaced: generation 2' "${GATEWAY[@]}"
+cp "$DIR/own.signed" "$SIGNED"
 forge_map restore "$DIR/latest"
 serve five
 whole_again
@@ -94,11 +103,58 @@ check 'every byte is there' is_all_there
 check 'it is not told to be insecure' test "$(curl -sf "http://$ADMIN/status" | jq '[.gateway.findings[]? | select(.found | test("insecure"))] | length')" = 0
 stop five
 check 'the key is rotated while no gateway runs' "$FLASHMOB" key rotate "$DIR/gateway.toml"
+mv "$SIGNED" "$DIR/own.signed"
+refused 'a gateway that has not ended last does not take the map' 'start the gateway first that has ended last' "${GATEWAY[@]}"
+mv "$DIR/own.signed" "$SIGNED"
 serve six
-check 'and signs the map' log_has six 'the map is signed with this gateway.s key'
+check 'the one that has signs it' log_has six 'the map is signed with a key of generation 3'
 whole_again
 check 'every byte is there' is_all_there
+
+# A gateway that runs has its own map, whatever is there, and says what it cannot write.
+forge_map junk
+mkdir "$SIGNED.new"
+touch "$SIGNED.new/in-the-way"
+check 'the key is rotated' "$FLASHMOB" key rotate "$DIR/gateway.toml"
+wait_for 20 'the map to be signed with it over junk' log_has six 'the map is signed with a key of generation 4'
+is_told() { curl -sf "http://$ADMIN/status" | jq -e '[.gateway.findings[]? | select(.cause == "map" and (.found | contains("pool.signed")))] | length == 1' >"$DIR/told.json"; }
+wait_for 20 'status to say that the file of the generation cannot be written' is_told
+rm -r "$SIGNED.new"
+is_written() { ! is_told && grep -qx 4 "$SIGNED"; }
+wait_for 20 'the file to be written' is_written
+check 'the volume is written' fill
 stop six
+serve seven
+whole_again
+check 'every byte is there' is_all_there
+stop seven
+
+# A map that is missing, or does not end.
+forge_map save "$DIR/latest"
+forge_map behead
+refused 'a map that is missing is not begun anew' 'map/head is missing.*pool.signed' "${GATEWAY[@]}"
+mv "$SIGNED" "$DIR/own.signed"
+good=$(bytes_of node0)
+start eight "${GATEWAY[@]}"
+wait_for 20 'nodes to refuse the new map of a gateway that knows none' log_has eight 'belongs to the volume with the map'
+stop eight KILL
+check 'a copy is as it was' test "$(bytes_of node0)" = "$good"
+mv "$DIR/own.signed" "$SIGNED"
+forge_map restore "$DIR/latest"
+FLOOD_MIB=300
+forge_map flood "$FLOOD_MIB"
+# peak_mib COMMAND...: the most memory that it had.
+peak_mib() { "$PYTHON" -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)' "$@" 2>"$DIR/peak.log"; }
+peak=$(peak_mib "${GATEWAY[@]}")
+check "a snapshot of $FLOOD_MIB MiB that nobody has signed is refused" grep -q 'not what a gateway of this cluster has signed' "$DIR/peak.log"
+check "with less memory than a third of it: $peak MiB" test "$peak" -lt $((FLOOD_MIB / 3))
+forge_map restore "$DIR/latest"
+serve nine
+whole_again
+check 'every byte is there' is_all_there
+stop nine
 
 # An address that may be somebody else's.
 refused 'plain etcd elsewhere' 'ca, cert and key' "$FLASHMOB" gateway "$DIR/gateway.toml" --map etcd://192.0.2.1:2379
@@ -112,7 +168,7 @@ if [ -n "$elsewhere" ]; then
     forge_map restore "$DIR/latest"
     GATEWAY=("$FLASHMOB" gateway "$DIR/gateway.toml" --map "etcd://$ETCD_MEMBERS")
     refused 'plain etcd at an address that others reach' 'ca, cert and key' "${GATEWAY[@]}"
-    serve seven --insecure
+    serve ten --insecure
     curl -sf "http://$ADMIN/status" >"$DIR/status.json"
     is_told() { jq -e --arg at "$ETCD_MEMBERS" '[.gateway.findings[].found | select(contains("anyone who can reach etcd at " + $at))] | length == 1' "$DIR/status.json"; }
     check 'with --insecure status says so' is_told

@@ -4,12 +4,16 @@
 save FILE     keeps all keys of the map in a file
 restore FILE  puts them back as they were, and removes what was not there
 forge         adds a batch in which copy 0 of all chunks that lack a copy is behind, and the others are current; prints its key
+junk          puts a head there that is none, and a batch of noise
+behead        removes the head
+flood MIB     puts a snapshot of so many MiB there that begins as the signed one does, and goes on as noise
 unsign        takes the signatures away, as builds without them have left the map
 kinds         prints the first four bytes of each part and batch, each kind once
 """
 
 import base64
 import json
+import os
 import struct
 import sys
 import urllib.request
@@ -68,6 +72,23 @@ elif COMMAND == "forge":
     key = base + b"/batch/%020d" % (version + 1)
     put({key: batch + struct.pack("<I", zlib.crc32(batch + records)) + records})
     print(key.decode())
+elif COMMAND == "junk":
+    base, _, _ = current(keys)
+    put({PREFIX + b"head": b"no JSON", base + b"/batch/%020d" % 1: b"FMch" + bytes(200)})
+elif COMMAND == "behead":
+    ask("deleterange", key=PREFIX + b"head")
+elif COMMAND == "flood":
+    base, snapshot, _ = current(keys)
+    (signer,), (volume,) = struct.unpack_from("<H", snapshot, 6), struct.unpack_from("<H", snapshot, 52)
+    beginning = HEADER_BYTES + volume + signer
+    parts, part_bytes = 2 * int(sys.argv[3]), 1 << 19
+    total = parts * part_bytes
+    first = snapshot[:48] + struct.pack("<I", total - beginning - SIGNATURE_BYTES) + snapshot[52:beginning]
+    ask("deleterange", key=PREFIX + b"snapshot/", range_end=PREFIX + b"snapshot0")
+    for part in range(parts):
+        noise = (b"" if part else first) + os.urandom(part_bytes)
+        put({base + b"/part/%020d" % part: noise[:part_bytes]})
+    put({PREFIX + b"head": json.dumps({"snapshot": base.rsplit(b"/", 1)[1].decode(), "parts": parts, "bytes": total}).encode()})
 elif COMMAND == "unsign":
     base, snapshot, batches = current(keys)
     ask("deleterange", key=PREFIX + b"snapshot/", range_end=PREFIX + b"snapshot0")

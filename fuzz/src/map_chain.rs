@@ -3,8 +3,8 @@
 //! The first byte says whether parts are made right where the key allows; then come parts, each with its length before it in two bytes.
 
 use flashmob_core::copies::{
-    CHUNK_BYTES_MIN, ChainKey, ChainReader, MapImage, Marks, Member, Record, Verify, begin_chain, continue_chain,
-    encode_batch, encode_snapshot,
+    CHUNK_BYTES_MIN, ChainEnd, ChainError, ChainKey, ChainMemory, ChainReader, MapImage, Marks, Member, Record, Verify,
+    begin_chain, continue_chain, encode_batch, encode_snapshot,
 };
 
 use crate::mirror::Key;
@@ -15,6 +15,7 @@ const GENERATION: u64 = 1;
 
 /// Reads the parts, with their signatures verified and without.
 pub fn run(data: &[u8]) {
+    check_memory(data);
     let Some((&control, mut rest)) = data.split_first() else { return };
     let mut parts: Vec<Vec<u8>> = Vec::new();
     while let Some((length, behind)) = rest.split_first_chunk() {
@@ -26,8 +27,9 @@ pub fn run(data: &[u8]) {
         parts = signed(&parts);
     }
     for keys in [None, Some(&Key as &dyn Verify)] {
-        let mut reader = ChainReader::new(keys, VOLUME, GENERATION);
+        let mut reader = ChainReader::new(keys, VOLUME);
         let taken = parts.iter().try_for_each(|part| reader.take(part));
+        check_scan(keys, &parts, taken.is_ok().then(|| (reader.end(), reader.len_bytes())));
         match taken.and_then(|()| reader.finish()) {
             Ok((image, end)) => {
                 assert_eq!((image.map_id(), image.version()), (end.map_id, end.version));
@@ -39,6 +41,23 @@ pub fn run(data: &[u8]) {
                 assert!(!message.contains(char::is_control) && message.len() < 400, "{message:?}");
             }
         }
+    }
+}
+
+/// Reads the parts again, the first in pieces, and keeps nothing: it takes what the other reader has taken.
+fn check_scan(keys: Option<&dyn Verify>, parts: &[Vec<u8>], taken: Option<(Option<ChainEnd>, u64)>) {
+    let Some((first, rest)) = parts.split_first() else { return };
+    let mut scan = ChainReader::scan(keys, VOLUME);
+    let mut pieces = first.chunks(1 + first.len() / 3).map(<[u8]>::to_vec);
+    let scanned = scan.take_pieces(|| Ok::<_, ChainError>(pieces.next()));
+    let scanned = scanned.and_then(|()| rest.iter().try_for_each(|part| scan.take(part)));
+    assert_eq!(scanned.is_ok().then(|| (scan.end(), scan.len_bytes())), taken);
+}
+
+/// What a gateway remembers: one spelling, or nothing.
+fn check_memory(data: &[u8]) {
+    if let Some(memory) = ChainMemory::parse(data) {
+        assert_eq!(memory.encode().as_bytes(), data);
     }
 }
 

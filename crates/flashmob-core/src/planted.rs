@@ -147,6 +147,10 @@ listed! {
         ChainUnchecked => "chain-unchecked",
         /// A part of a map in a store is believed that a key has signed which was replaced before.
         ReplacedKeyBelieved => "replaced-key-believed",
+        /// A gateway believes the key that it knows to have signed the map in a store, though its own is a later one.
+        KeptGenerationBelieved => "kept-generation-believed",
+        /// A gateway that has left a map in a store believes any other that the replaced key has signed.
+        LeftStateUnchecked => "left-state-unchecked",
         /// The map of another volume is believed.
         OtherVolumeBelieved => "other-volume-believed",
         /// The slot that a copy has left is free before its new place is durable.

@@ -44,7 +44,7 @@ pub struct ChainEnd {
     pub version: u64,
     /// The generation of the key that has signed it.
     pub generation: u64,
-    signature: [u8; SIGNATURE_BYTES],
+    pub(super) signature: [u8; SIGNATURE_BYTES],
 }
 
 /// The first part of a chain. `None` if that is no snapshot.
@@ -78,6 +78,24 @@ struct Header {
 }
 
 impl Header {
+    /// The header, and how many bytes signer, volume and content have.
+    fn parse(header: &[u8]) -> Option<(Header, [usize; 3])> {
+        let mut fields = Fields::new(header, "part");
+        let is_ours = fields.array().ok()? == MAGIC && fields.array().ok()? == [VERSION, 0];
+        let signer_bytes = usize::from(fields.u16().ok()?);
+        let map_id = fields.array().ok()?;
+        let (number, after, version) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
+        let content_bytes = fields.u32().ok()? as usize;
+        let (volume_bytes, zero) = (usize::from(fields.u16().ok()?), fields.u16().ok()?);
+        let previous = fields.array().ok()?;
+        let are_short = signer_bytes <= SIGNER_BYTES_MAX && volume_bytes <= CHAIN_VOLUME_BYTES_MAX;
+        let is_first = number == 0;
+        if !is_ours || zero != 0 || !are_short || is_first != (signer_bytes > 0) || content_bytes == 0 {
+            return None;
+        }
+        Some((Header { map_id, number, after, version, previous }, [signer_bytes, volume_bytes, content_bytes]))
+    }
+
     fn sign(self, key: &ChainKey<'_>, content: &[u8]) -> (Vec<u8>, ChainEnd) {
         let Header { map_id, number, after, version, previous } = self;
         let volume = key.volume.as_bytes();
@@ -116,29 +134,46 @@ struct ChainPart<'a> {
     signature: &'a [u8; SIGNATURE_BYTES],
 }
 
+/// What a part begins with.
+struct Beginning<'a> {
+    header: Header,
+    volume: &'a [u8],
+    signer: &'a [u8],
+    /// The header with the volume and the signer.
+    head: &'a [u8],
+    content_bytes: usize,
+}
+
+impl<'a> Beginning<'a> {
+    /// The beginning of a part, if all of it is there. `is_whole`: no more bytes follow.
+    fn parse(bytes: &'a [u8], is_whole: bool) -> Result<Option<Beginning<'a>>, ChainError> {
+        if bytes.len() < MAGIC.len() && !is_whole {
+            return Ok(None);
+        }
+        if !is_chain(bytes) {
+            return Err(ChainError::Unsigned);
+        }
+        let missing = || if is_whole { Err(ChainError::Damaged) } else { Ok(None) };
+        let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return missing() };
+        let (header, [signer_bytes, volume_bytes, content_bytes]) = Header::parse(header).ok_or(ChainError::Damaged)?;
+        let Some((volume, rest)) = rest.split_at_checked(volume_bytes) else { return missing() };
+        let Some((signer, _)) = rest.split_at_checked(signer_bytes) else { return missing() };
+        let head = bytes.get(..HEADER_BYTES + volume_bytes + signer_bytes).unwrap_or_default();
+        Ok(Some(Beginning { header, volume, signer, head, content_bytes }))
+    }
+}
+
 impl<'a> ChainPart<'a> {
     /// The part that `bytes` are, from the first to the last.
-    fn parse(bytes: &'a [u8]) -> Option<ChainPart<'a>> {
-        let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let mut fields = Fields::new(header, "part");
-        let is_ours = fields.array().ok()? == MAGIC && fields.array().ok()? == [VERSION, 0];
-        let signer_bytes = usize::from(fields.u16().ok()?);
-        let map_id = fields.array().ok()?;
-        let (number, after, version) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
-        let content_bytes = fields.u32().ok()? as usize;
-        let (volume_bytes, zero) = (usize::from(fields.u16().ok()?), fields.u16().ok()?);
-        let previous = fields.array().ok()?;
-        let are_short = signer_bytes <= SIGNER_BYTES_MAX && volume_bytes <= CHAIN_VOLUME_BYTES_MAX;
-        let is_first = number == 0;
-        if !is_ours || zero != 0 || !are_short || is_first != (signer_bytes > 0) || content_bytes == 0 {
-            return None;
+    fn parse(bytes: &'a [u8]) -> Result<ChainPart<'a>, ChainError> {
+        let beginning = Beginning::parse(bytes, true)?.ok_or(ChainError::Damaged)?;
+        let Beginning { header, volume, signer, head, content_bytes } = beginning;
+        let behind = bytes.get(head.len()..).unwrap_or_default();
+        let (content, signature) = behind.split_last_chunk().ok_or(ChainError::Damaged)?;
+        if content.len() != content_bytes {
+            return Err(ChainError::Damaged);
         }
-        let (volume, rest) = rest.split_at_checked(volume_bytes)?;
-        let (signer, rest) = rest.split_at_checked(signer_bytes)?;
-        let (content, signature) = rest.split_last_chunk()?;
-        let head = bytes.get(..HEADER_BYTES + volume_bytes + signer_bytes)?;
-        let header = Header { map_id, number, after, version, previous };
-        (content.len() == content_bytes).then_some(ChainPart { header, volume, signer, head, content, signature })
+        Ok(ChainPart { header, volume, signer, head, content, signature })
     }
 }
 
@@ -168,15 +203,26 @@ pub enum ChainError {
     /// A part that follows another one than the part before it.
     #[error("it does not follow the part before it, but one of another chain")]
     Branch,
-    /// The key is of an earlier generation than one that has signed the map before.
+    /// The key was replaced.
     #[error(
-        "it is signed with a key of generation {found}, which was replaced: generation {least} has signed the map since"
+        "it is signed with a key of generation {found}, which was replaced: generation {least} is the earliest that counts here"
     )]
     Replaced {
         /// The generation of that key.
         found: u64,
         /// The earliest that counts.
         least: u64,
+    },
+    /// The key is a later one than that of the gateway that reads.
+    #[error(
+        "it is signed with a key of generation {found}, and this gateway's is of generation {own}: copy the folder of keys from the machine where the key \
+         was replaced"
+    )]
+    Later {
+        /// The generation of that key.
+        found: u64,
+        /// The generation of the gateway's key.
+        own: u64,
     },
     /// The numbers of the map are later than the key that has signed it.
     #[error("the map has numbers of generation {needed} of the keys, and is signed with a key of generation {found}")]
@@ -189,6 +235,9 @@ pub enum ChainError {
     /// There is no part.
     #[error("there is no snapshot")]
     Empty,
+    /// There is more than there was when it was verified.
+    #[error("it was changed while it was read")]
+    Changed,
     /// The signed bytes are no map.
     #[error("what is signed is no map: {0}")]
     Map(#[from] ReplayError),
@@ -201,19 +250,37 @@ pub enum ChainError {
 pub struct ChainReader<'a> {
     keys: Option<&'a dyn Verify>,
     volume: &'a str,
-    generation_least: u64,
     signer: Option<Box<dyn Signer>>,
     signed_by: Vec<u8>,
     end: Option<ChainEnd>,
+    /// The bytes of the map in the parts.
     map: Vec<u8>,
+    /// Their number, whether they are kept or not.
+    len_bytes: u64,
+    /// Most bytes that are kept; `None`: nothing is kept.
+    kept_bytes_max: Option<u64>,
 }
 
 impl<'a> ChainReader<'a> {
-    /// A reader of the map of the volume with this id. Keys of earlier generations than `generation_least` do not count. Without `keys` it believes whatever
-    /// signature there is.
+    /// A reader of the map of the volume with this id. Whether the key that has signed it still counts is for [`ChainTrust`](super::ChainTrust) to say.
+    /// Without `keys` it believes whatever signature there is.
     #[must_use]
-    pub fn new(keys: Option<&'a dyn Verify>, volume: &'a str, generation_least: u64) -> ChainReader<'a> {
-        ChainReader { keys, volume, generation_least, signer: None, signed_by: Vec::new(), end: None, map: Vec::new() }
+    pub fn new(keys: Option<&'a dyn Verify>, volume: &'a str) -> ChainReader<'a> {
+        ChainReader::with_limit(keys, volume, u64::MAX)
+    }
+
+    /// A reader of a map that has at most so many bytes.
+    #[must_use]
+    pub fn with_limit(keys: Option<&'a dyn Verify>, volume: &'a str, len_bytes_max: u64) -> ChainReader<'a> {
+        let kept_bytes_max = Some(len_bytes_max);
+        ChainReader { kept_bytes_max, ..ChainReader::scan(keys, volume) }
+    }
+
+    /// A reader that verifies and keeps nothing: who can write to the store may have put there more than there is memory for.
+    #[must_use]
+    pub fn scan(keys: Option<&'a dyn Verify>, volume: &'a str) -> ChainReader<'a> {
+        let (signed_by, map) = (Vec::new(), Vec::new());
+        ChainReader { keys, volume, signer: None, signed_by, end: None, map, len_bytes: 0, kept_bytes_max: None }
     }
 
     /// Takes the next part. After an error the chain is none that can be used.
@@ -221,23 +288,93 @@ impl<'a> ChainReader<'a> {
     /// # Errors
     /// The bytes are not the next part; see [`ChainError`].
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), ChainError> {
-        if !is_chain(bytes) {
-            return Err(ChainError::Unsigned);
-        }
-        let part = ChainPart::parse(bytes).ok_or(ChainError::Damaged)?;
+        let part = ChainPart::parse(bytes)?;
         self.check_order(&part.header)?;
         let generation = match self.keys {
             Some(keys) => self.check_signature(keys, &part)?,
             None => 0,
         };
-        if part.volume != self.volume.as_bytes() && !planted::is(Bug::OtherVolumeBelieved) {
-            return Err(ChainError::OtherVolume);
-        }
-        let Header { map_id, number, version, .. } = part.header;
+        self.check_volume(part.volume)?;
         self.signed_by.extend_from_slice(part.signer);
-        self.map.extend_from_slice(part.content);
-        self.end = Some(ChainEnd { map_id, number, version, generation, signature: *part.signature });
+        self.keep(part.content)?;
+        self.go_on(&part.header, generation, *part.signature);
         Ok(())
+    }
+
+    /// Takes the first part in pieces, as the store has it. `next` gives one after another, and at last none. Of each no more is kept than of a part.
+    ///
+    /// # Errors
+    /// The bytes are not the first part, or those of `next`.
+    pub fn take_pieces<E: From<ChainError>>(
+        &mut self,
+        mut next: impl FnMut() -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<(), E> {
+        let mut bytes = Vec::new();
+        while Beginning::parse(&bytes, false)?.is_none() {
+            match next()? {
+                Some(piece) => bytes.extend_from_slice(&piece),
+                None => return self.take(&bytes).map_err(E::from),
+            }
+        }
+        let Some(Beginning { header, volume, signer: signed_by, head, content_bytes }) =
+            Beginning::parse(&bytes, false)?
+        else {
+            return Err(ChainError::Damaged.into());
+        };
+        self.check_order(&header)?;
+        let signer = match self.keys {
+            Some(keys) => Some(keys.signer(signed_by).ok_or(ChainError::Forged)?),
+            None => None,
+        };
+        let mut listens = signer.as_ref().map(|signer| signer.listen(head));
+        let (mut content_left, mut signature) = (content_bytes, Vec::new());
+        let mut piece = Some(bytes.get(head.len()..).unwrap_or_default().to_vec());
+        while let Some(bytes) = piece {
+            let (content, behind) = bytes.split_at(content_left.min(bytes.len()));
+            content_left -= content.len();
+            if let Some(listen) = &mut listens {
+                listen.content(content);
+            }
+            self.keep(content)?;
+            signature.extend_from_slice(behind);
+            if signature.len() > SIGNATURE_BYTES {
+                return Err(ChainError::Damaged.into());
+            }
+            piece = next()?;
+        }
+        let Ok(signature) = <[u8; SIGNATURE_BYTES]>::try_from(signature) else {
+            return Err(ChainError::Damaged.into());
+        };
+        if listens.is_some_and(|listen| !listen.is_signed(&signature)) && !planted::is(Bug::ForgedPartBelieved) {
+            return Err(ChainError::Forged.into());
+        }
+        self.check_volume(volume)?;
+        self.signed_by.extend_from_slice(signed_by);
+        let generation = signer.as_ref().map_or(0, |signer| signer.generation());
+        self.signer = signer;
+        self.go_on(&header, generation, signature);
+        Ok(())
+    }
+
+    fn check_volume(&self, volume: &[u8]) -> Result<(), ChainError> {
+        let is_it = volume == self.volume.as_bytes() || planted::is(Bug::OtherVolumeBelieved);
+        if is_it { Ok(()) } else { Err(ChainError::OtherVolume) }
+    }
+
+    fn keep(&mut self, content: &[u8]) -> Result<(), ChainError> {
+        self.len_bytes += content.len() as u64;
+        if let Some(most) = self.kept_bytes_max {
+            if self.len_bytes > most {
+                return Err(ChainError::Changed);
+            }
+            self.map.extend_from_slice(content);
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, header: &Header, generation: u64, signature: [u8; SIGNATURE_BYTES]) {
+        let Header { map_id, number, version, .. } = *header;
+        self.end = Some(ChainEnd { map_id, number, version, generation, signature });
     }
 
     fn check_order(&self, header: &Header) -> Result<(), ChainError> {
@@ -262,11 +399,7 @@ impl<'a> ChainReader<'a> {
         if !signer.has_signed(part.head, part.content, part.signature) && !planted::is(Bug::ForgedPartBelieved) {
             return Err(ChainError::Forged);
         }
-        let (found, least) = (signer.generation(), self.generation_least);
-        if found < least && !planted::is(Bug::ReplacedKeyBelieved) {
-            return Err(ChainError::Replaced { found, least });
-        }
-        Ok(found)
+        Ok(signer.generation())
     }
 
     /// The signer that the first part names.
@@ -277,8 +410,14 @@ impl<'a> ChainReader<'a> {
 
     /// Bytes of the map in the parts that were taken, without what the chain adds.
     #[must_use]
-    pub fn len_bytes(&self) -> usize {
-        self.map.len()
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Where the chain ends, as far as it was taken.
+    #[must_use]
+    pub fn end(&self) -> Option<ChainEnd> {
+        self.end
     }
 
     /// The map that the parts make, and where the chain ends.

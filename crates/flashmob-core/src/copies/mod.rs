@@ -19,9 +19,11 @@
 //! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume, `plan` decides which of them move; `image` is the map in
 //! memory, `moved` what changes its places, `slots` which of them are taken; `record` defines its changes;
 //! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `signed` is the form of
-//! mirrors in a cluster with keys, `recover` makes a map of them; `chain` is the form of a map in a store that others may write to.
+//! mirrors in a cluster with keys, `recover` makes a map of them; `chain` is the form of a map in a store that others may write to,
+//! `chain_memory` what a gateway knows of it.
 
 mod chain;
+mod chain_memory;
 mod error;
 mod grow;
 mod history;
@@ -45,6 +47,7 @@ pub(crate) mod testing;
 pub use chain::{
     CHAIN_VOLUME_BYTES_MAX, ChainEnd, ChainError, ChainKey, ChainReader, begin_chain, continue_chain, is_chain,
 };
+pub use chain_memory::{CHAIN_MEMORY_BYTES_MAX, ChainMemory, ChainTrust};
 pub use error::{MapError, ReplayError};
 pub use history::{History, Lacking, Start};
 pub use image::{MapImage, Marks, Member, Place};
@@ -53,7 +56,7 @@ pub use placement::PlacementError;
 pub use plan::{Plan, Step};
 pub use record::Record;
 pub use recover::{Found, RecoverError, Recovered, Terms, mirror_state, recover};
-pub use signed::{SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Unreadable, Verify, Writer, sign_part};
+pub use signed::{Listen, SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Unreadable, Verify, Writer, sign_part};
 pub use tally::MapCounts;
 
 use crate::units::MIB;

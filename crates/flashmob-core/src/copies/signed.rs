@@ -54,6 +54,37 @@ pub trait Signer {
 
     /// Whether that is its signature of these bytes.
     fn has_signed(&self, header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool;
+
+    /// Verifies a signature of content that comes in pieces. Unless a signer does it another way, all of the content is kept until then.
+    fn listen(&self, header: &[u8]) -> Box<dyn Listen + '_> {
+        Box::new(Whole { signer: self, header: header.to_vec(), content: Vec::new() })
+    }
+}
+
+/// A signature that is verified piece by piece.
+pub trait Listen {
+    /// The next piece of the content.
+    fn content(&mut self, piece: &[u8]);
+
+    /// Whether that is the signature of the pieces that came.
+    fn is_signed(self: Box<Self>, signature: &[u8; SIGNATURE_BYTES]) -> bool;
+}
+
+/// All pieces.
+struct Whole<'a, S: Signer + ?Sized> {
+    signer: &'a S,
+    header: Vec<u8>,
+    content: Vec<u8>,
+}
+
+impl<S: Signer + ?Sized> Listen for Whole<'_, S> {
+    fn content(&mut self, piece: &[u8]) {
+        self.content.extend_from_slice(piece);
+    }
+
+    fn is_signed(self: Box<Self>, signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        self.signer.has_signed(&self.header, &self.content, signature)
+    }
 }
 
 /// The start of the gateway that writes a mirror, and its map.

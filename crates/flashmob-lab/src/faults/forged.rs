@@ -3,10 +3,13 @@
 //! Each start of a gateway reads the map from the chain. Before that the adversary puts there what he can make: parts of his own, changed, left out, or of
 //! other maps that he has seen. All of it is to be refused: the service stops, its owner puts right what is there, and the gateway starts. To show a
 //! whole state that the map had earlier is left to the fault `old map`.
+//!
+//! What a key has signed that was replaced is shown to either of two gateways: one that knows no earlier key, one that knows that key as the last, and one that
+//! has left the map with it. The last one takes what it has left, and nothing else.
 
 use flashmob_core::copies::{
-    ChainEnd, ChainKey, ChainReader, MapImage, Marks, Record, begin_chain, continue_chain, encode_batch,
-    encode_snapshot,
+    ChainEnd, ChainKey, ChainMemory, ChainReader, ChainTrust, MapImage, Marks, Record, begin_chain, continue_chain,
+    encode_batch, encode_snapshot,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -25,6 +28,8 @@ const OTHER_VOLUME: &str = "spare";
 pub(super) struct SignedMap {
     /// Draws what the adversary does, and nothing else.
     rng: SmallRng,
+    /// Draws which of two gateways reads what the adversary has made.
+    gateway_rng: SmallRng,
     parts: Vec<Vec<u8>>,
     end: Option<ChainEnd>,
     /// The last part that was replaced, of another chain of the same map.
@@ -74,7 +79,8 @@ impl Attack {
 impl SignedMap {
     pub fn new(seed: u64) -> SignedMap {
         let rng = SmallRng::seed_from_u64(seed ^ 0x0e7c_df06);
-        SignedMap { rng, parts: Vec::new(), end: None, former: None }
+        let gateway_rng = SmallRng::seed_from_u64(seed ^ 0x2_6a7e_3a75);
+        SignedMap { rng, gateway_rng, parts: Vec::new(), end: None, former: None }
     }
 }
 
@@ -105,12 +111,17 @@ fn exchanged(image: &MapImage, chunk: u32) -> (Vec<u8>, u64) {
     (batch, number)
 }
 
-fn read(parts: &[Vec<u8>], key: &SigningKey) -> Result<MapImage, String> {
-    let mut reader = ChainReader::new(Some(key), VOLUME, key.of_generation());
+/// The map, if a gateway with that key believes it. `memory`: what it remembers of the map.
+fn read(parts: &[Vec<u8>], key: &SigningKey, memory: Option<ChainMemory>) -> Result<MapImage, String> {
+    let mut reader = ChainReader::new(Some(key), VOLUME);
     for (at, part) in parts.iter().enumerate() {
         reader.take(part).map_err(|error| format!("part {at}: {error}"))?;
     }
-    reader.finish().map(|(image, _)| image).map_err(|error| error.to_string())
+    let signed_by = reader.signed_by().to_vec();
+    let (image, end) = reader.finish().map_err(|error| error.to_string())?;
+    let trust = ChainTrust { keys: key, generation: key.of_generation(), memory };
+    trust.judge(&signed_by, &end).map_err(|error| error.to_string())?;
+    Ok(image)
 }
 
 impl World {
@@ -136,7 +147,8 @@ impl World {
         if self.signed_map.rng.random_ratio(1, 2) {
             self.attack_map(&key, &image);
         }
-        match read(&self.signed_map.parts, &key) {
+        let memory = ChainMemory::of_writer(key.of_generation());
+        match read(&self.signed_map.parts, &key, Some(memory)) {
             Ok(read) if read == image => read,
             Ok(_) => {
                 self.ctx.fail("the map in the store is not the one that was written".to_string());
@@ -150,8 +162,9 @@ impl World {
     }
 
     fn attack_map(&mut self, key: &SigningKey, image: &MapImage) {
-        let SignedMap { rng, parts: known, end, former } = &mut self.signed_map;
+        let SignedMap { rng, gateway_rng, parts: known, end, former } = &mut self.signed_map;
         let Some(end) = end else { return };
+        let mut memory = None;
         let (attack, chunk) = (*pick(rng, &Attack::ALL), rng.random_range(0..image.chunks()));
         let (batch, number) = exchanged(image, chunk);
         let mut parts = known.clone();
@@ -181,6 +194,11 @@ impl World {
                 let before = SigningKey::new(1, key.of_generation() - 1);
                 let Some((first, end)) = signed(&before, VOLUME, None, 0, &encode_snapshot(image)) else { return };
                 parts = vec![first];
+                let left = ChainMemory::of_end(&end);
+                memory = *pick(gateway_rng, &[None, Some(ChainMemory::of_writer(end.generation)), Some(left)]);
+                if read(&parts, key, Some(left)).as_ref() != Ok(image) {
+                    self.ctx.fail("a gateway refuses the map that it has left, as its key was replaced".to_string());
+                }
                 parts.extend(added(&before, VOLUME, &end).map(|(part, _)| part));
             }
             Attack::Branch => {
@@ -202,7 +220,7 @@ impl World {
             }
         }
         self.ctx.totals.forged_maps += 1;
-        if let Ok(believed) = read(&parts, key) {
+        if let Ok(believed) = read(&parts, key, memory) {
             let what = if believed == *image { "as it is" } else { "with other marks" };
             self.ctx.fail(format!("a map in the store is believed, {what}, though it was forged: {attack:?}"));
         }

@@ -30,10 +30,13 @@ pub trait MapStore: Send {
     fn wants_compaction(&self) -> bool;
     /// It is not known what is there: nothing can be appended before it is written anew.
     fn give_up(&mut self);
-    /// The gateway's keys are others from now on. Where a map is signed, it is signed anew, durably when this returns `Ok`. After an error it has to be
-    /// written anew.
-    fn sign_with(&mut self, _keys: MapKeys) -> Result<(), MapFailure> {
-        Ok(())
+    /// The gateway's keys are others from now on: the next snapshot is signed with them, where a map is signed. Whether that should come soon.
+    fn sign_with(&mut self, _keys: MapKeys) -> bool {
+        false
+    }
+    /// Tries again what failed beside the map, which is as durable as it was told. What still fails, with a remedy.
+    fn look(&mut self) -> Option<String> {
+        None
     }
     /// Where it is, for people.
     fn name(&self) -> String;

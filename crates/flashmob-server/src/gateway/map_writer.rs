@@ -27,12 +27,25 @@ pub struct MapDone {
 /// that, and gives up the store, a file with its lock.
 pub struct MapWriter {
     jobs: Worker<Job>,
-    done: Receiver<(MapDone, bool)>,
+    done: Receiver<Finished>,
     is_busy: bool,
     /// Whether the store wanted compaction after the last job.
     wants_compaction: bool,
+    /// Whether other keys should sign the map.
+    wants_snapshot: bool,
     /// Why the last job failed, if it did.
     trouble: Option<String>,
+    /// What fails beside the map.
+    trouble_beside: Option<String>,
+}
+
+/// A job was carried out.
+struct Finished {
+    /// Nobody waits for other jobs.
+    done: Option<MapDone>,
+    wants_compaction: bool,
+    wants_snapshot: bool,
+    trouble_beside: Option<String>,
 }
 
 enum Job {
@@ -40,8 +53,9 @@ enum Job {
     Append(u64, Vec<u8>),
     /// A snapshot with all records up to this number.
     Rewrite(u64, Vec<u8>),
-    /// Nobody waits for it.
     Sign(MapKeys),
+    /// Tries again what fails beside the map.
+    Look,
 }
 
 impl MapWriter {
@@ -50,26 +64,22 @@ impl MapWriter {
         let (finished, done) = channel();
         let wants_compaction = store.wants_compaction();
         let mut store = store;
+        let trouble_beside = store.look();
         let work = move |waiting: Receiver<Job>| {
             for job in waiting {
-                let number = match &job {
-                    Job::Append(number, _) | Job::Rewrite(number, _) => Some(*number),
-                    Job::Sign(_) => None,
-                };
-                let result = carry_out(&mut *store, job);
-                let Some(number) = number else {
-                    if let Err(failure) = result {
-                        log::error!("{}; the map is signed when it is written the next time", failure.text);
-                    }
-                    continue;
-                };
+                let (done, wants_snapshot) = carry_out(&mut *store, job);
+                let (wants_compaction, trouble_beside) = (store.wants_compaction(), store.look());
+                let is_news = done.is_some() || wants_snapshot;
                 // If nobody receives it, the writer is being dropped.
-                let _ = finished.send((MapDone { number, result }, store.wants_compaction()));
-                wake();
+                let _ = finished.send(Finished { done, wants_compaction, wants_snapshot, trouble_beside });
+                if is_news {
+                    wake();
+                }
             }
         };
         let jobs = Worker::with_stack("map", STACK_BYTES, work)?;
-        Ok(MapWriter { jobs, done, is_busy: false, wants_compaction, trouble: None })
+        let (is_busy, wants_snapshot, trouble) = (false, false, None);
+        Ok(MapWriter { jobs, done, is_busy, wants_compaction, wants_snapshot, trouble, trouble_beside })
     }
 
     /// Appends a batch whose last record has this number. Nothing else may be under way.
@@ -82,9 +92,16 @@ impl MapWriter {
         self.begin(Job::Rewrite(number, snapshot));
     }
 
-    /// The gateway's keys are others from now on: what is under way is signed with those before.
-    pub fn sign_with(&mut self, keys: MapKeys) {
+    /// The gateway's keys are others from now on: the next snapshot is signed with them.
+    pub fn sign_with(&self, keys: MapKeys) {
         self.give(Job::Sign(keys));
+    }
+
+    /// Tries again what fails beside the map, if something does.
+    pub fn look(&self) {
+        if self.trouble_beside.is_some() {
+            self.give(Job::Look);
+        }
     }
 
     fn begin(&mut self, job: Job) {
@@ -93,7 +110,7 @@ impl MapWriter {
         self.give(job);
     }
 
-    fn give(&mut self, job: Job) {
+    fn give(&self, job: Job) {
         if self.jobs.give(job).is_err() {
             log::error!("the thread that writes the map has ended; nothing that needs it goes on");
         }
@@ -101,10 +118,22 @@ impl MapWriter {
 
     /// What was finished since the last call.
     pub fn take_done(&mut self) -> Option<MapDone> {
-        let (done, wants_compaction) = self.done.try_recv().ok()?;
-        (self.is_busy, self.wants_compaction) = (false, wants_compaction);
-        self.trouble = done.result.as_ref().err().map(|failure| failure.text.clone());
-        Some(done)
+        while let Ok(finished) = self.done.try_recv() {
+            let Finished { done, wants_compaction, wants_snapshot, trouble_beside } = finished;
+            (self.wants_compaction, self.trouble_beside) = (wants_compaction, trouble_beside);
+            self.wants_snapshot |= wants_snapshot;
+            if let Some(done) = done {
+                self.is_busy = false;
+                self.trouble = done.result.as_ref().err().map(|failure| failure.text.clone());
+                return Some(done);
+            }
+        }
+        None
+    }
+
+    /// Whether a snapshot should come soon, as other keys sign the map. Once for each time that this is so.
+    pub fn take_wants_snapshot(&mut self) -> bool {
+        std::mem::take(&mut self.wants_snapshot)
     }
 
     /// Whether a snapshot should come next, because it has grown.
@@ -113,10 +142,10 @@ impl MapWriter {
         self.wants_compaction
     }
 
-    /// Why the map cannot be written, while it cannot: the place and a remedy.
+    /// Why the map, or what is kept beside it, cannot be written, while it cannot: the place and a remedy.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+        self.trouble.as_deref().or(self.trouble_beside.as_deref())
     }
 }
 
@@ -126,16 +155,130 @@ impl fmt::Debug for MapWriter {
     }
 }
 
-/// Does a job. One that panics has said so on standard error and fails: without an answer, the loop would wait for
-/// ever.
-fn carry_out(store: &mut dyn MapStore, job: Job) -> Result<(), MapFailure> {
-    let write = || match job {
-        Job::Append(number, batch) => store.append(number, &batch),
-        Job::Rewrite(_, snapshot) => store.rewrite(&snapshot),
-        Job::Sign(keys) => store.sign_with(keys),
+/// Does a job: what came of it, and whether a snapshot should come. One that panics has said so on standard error and fails: without an answer, the loop
+/// would wait for ever.
+fn carry_out(store: &mut dyn MapStore, job: Job) -> (Option<MapDone>, bool) {
+    let number = match job {
+        Job::Append(number, _) | Job::Rewrite(number, _) => number,
+        Job::Sign(keys) => return (None, store.sign_with(keys)),
+        Job::Look => return (None, false),
     };
-    catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| {
+    let write = || match &job {
+        Job::Append(number, batch) => store.append(*number, batch),
+        Job::Rewrite(_, snapshot) => store.rewrite(snapshot),
+        Job::Sign(_) | Job::Look => Ok(()),
+    };
+    let result = catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| {
         store.give_up();
         Err(MapFailure { failure: Failure::Io, text: format!("cannot write the map {}: internal error", store.name()) })
-    })
+    });
+    (Some(MapDone { number, result }), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Sender;
+
+    use flashmob_core::copies::{SIGNATURE_BYTES, Sign, Signer, Verify};
+
+    use super::*;
+
+    /// A store that fails as it is told, and tells what it does.
+    struct Store {
+        told: Sender<&'static str>,
+        beside: Receiver<Option<String>>,
+        fails: bool,
+    }
+
+    impl MapStore for Store {
+        fn append(&mut self, _number: u64, _batch: &[u8]) -> Result<(), MapFailure> {
+            let _ = self.told.send("append");
+            Ok(())
+        }
+
+        fn rewrite(&mut self, _snapshot: &[u8]) -> Result<(), MapFailure> {
+            let _ = self.told.send("rewrite");
+            let failure = MapFailure { failure: Failure::Io, text: "no room".to_string() };
+            if std::mem::take(&mut self.fails) { Err(failure) } else { Ok(()) }
+        }
+
+        fn wants_compaction(&self) -> bool {
+            false
+        }
+
+        fn give_up(&mut self) {}
+
+        fn sign_with(&mut self, keys: MapKeys) -> bool {
+            let _ = self.told.send("sign");
+            keys.generation > 1
+        }
+
+        fn look(&mut self) -> Option<String> {
+            self.beside.try_recv().ok().flatten()
+        }
+
+        fn name(&self) -> String {
+            "here".to_string()
+        }
+    }
+
+    #[derive(Debug)]
+    struct NoKey;
+
+    impl Sign for NoKey {
+        fn signer(&self) -> &[u8] {
+            b"key"
+        }
+
+        fn sign(&self, _header: &[u8], _content: &[u8]) -> [u8; SIGNATURE_BYTES] {
+            [0; SIGNATURE_BYTES]
+        }
+    }
+
+    impl Verify for NoKey {
+        fn signer(&self, _signer: &[u8]) -> Option<Box<dyn Signer>> {
+            None
+        }
+    }
+
+    fn keys(generation: u64) -> MapKeys {
+        MapKeys { sign: Box::new(NoKey), generation, verify: Box::new(NoKey) }
+    }
+
+    #[test]
+    fn another_key_asks_for_a_snapshot_once_and_what_fails_is_told_until_it_does_not() {
+        let ((told, does), (beside, looks), (wake, woken)) = (channel(), channel(), channel());
+        beside.send(Some("no file".to_string())).unwrap();
+        let store = Box::new(Store { told, beside: looks, fails: true });
+        let wake = move || {
+            let _ = wake.send(());
+        };
+        let mut writer = MapWriter::start(store, wake).unwrap();
+        assert_eq!(writer.trouble(), Some("no file"), "from the start on");
+        writer.sign_with(keys(1));
+        writer.sign_with(keys(2));
+        woken.recv().unwrap();
+        assert_eq!(
+            (writer.take_done(), writer.take_wants_snapshot(), writer.take_wants_snapshot()),
+            (None, true, false)
+        );
+        assert_eq!(writer.trouble(), None);
+        for (trouble, is_ok) in [(Some("no room"), false), (None, true)] {
+            writer.rewrite(7, Vec::new());
+            woken.recv().unwrap();
+            let done = writer.take_done().unwrap();
+            assert_eq!((done.number, done.result.is_ok(), writer.trouble()), (7, is_ok, trouble));
+        }
+        writer.look();
+        beside.send(Some("no file".to_string())).unwrap();
+        writer.append(8, Vec::new());
+        woken.recv().unwrap();
+        writer.take_done().unwrap();
+        assert_eq!(writer.trouble(), Some("no file"));
+        // It is tried again, as often as somebody asks.
+        writer.look();
+        drop(writer.jobs);
+        assert_eq!(does.try_iter().collect::<Vec<_>>(), ["sign", "sign", "rewrite", "rewrite", "append"]);
+        assert!(writer.done.try_iter().all(|finished| finished.done.is_none() && finished.trouble_beside.is_none()));
+    }
 }

@@ -57,12 +57,12 @@ fn trust_of(config_path: &Path, volume: &VolumeConfig, keys: Option<&GatewayKeys
 
 impl Known {
     /// Reads the maps that are in etcd, if this gateway is in charge there. One that no gateway of the cluster has signed is refused, unless it
-    /// `accepts_unsigned`.
+    /// `accepts_unsigned` maps of the volume with that name.
     pub fn read(
         config: &Config,
         config_path: &Path,
         tenure: Option<Tenure>,
-        accepts_unsigned: bool,
+        accepts_unsigned: &[String],
     ) -> anyhow::Result<Known> {
         let mut known = Known::default();
         if let (Some(tenure), Some(etcd)) = (&tenure, &config.etcd) {
@@ -73,7 +73,7 @@ impl Known {
             for volume in &config.volumes {
                 let keys = Keys::new(&etcd.prefix, &volume.id);
                 let trust = trust_of(config_path, volume, gateway_keys.as_ref())?;
-                let found = EtcdMap::open(tenure.clone(), keys, trust, accepts_unsigned);
+                let found = EtcdMap::open(tenure.clone(), keys, trust, accepts_unsigned.contains(&volume.name));
                 known.in_etcd.push(found.with_context(|| format!("volume '{}': its map cannot be used", volume.name))?);
             }
         }
@@ -144,11 +144,16 @@ impl Maps {
         Ok((maps, specs))
     }
 
-    /// Maps in etcd are signed with these keys from now on, and at once.
+    /// Maps in etcd are signed with these keys from now on, and soon.
     pub fn sign_with(&mut self, keys: &GatewayKeys) {
         if self.keeper.is_some() {
-            self.writers.iter_mut().flatten().for_each(|writer| writer.sign_with(map_keys(keys)));
+            self.writers.iter().flatten().for_each(|writer| writer.sign_with(map_keys(keys)));
         }
+    }
+
+    /// Tries again what could not be written beside maps. Call it now and then.
+    pub fn look(&self) {
+        self.writers.iter().flatten().for_each(MapWriter::look);
     }
 
     /// Who is in charge, where maps are in etcd.
@@ -208,6 +213,9 @@ impl Maps {
                     );
                 }
                 gateway.committed(now, volume, number, result.map_err(|failure| failure.failure));
+            }
+            if writer.as_mut().is_some_and(MapWriter::take_wants_snapshot) {
+                gateway.rewrite_map(volume);
             }
         }
     }
@@ -287,7 +295,7 @@ fn take_charge_in_etcd(
         }
         (None, None) => {
             let image = new_image(volume, copies)?;
-            (EtcdMap::create(tenure.clone(), keys, trust, &image)?, image)
+            (EtcdMap::create_first(tenure.clone(), keys, trust, &image)?, image)
         }
     };
     if let Some((file, known)) = file {

@@ -183,8 +183,9 @@ pub struct Start<'a> {
     pub forget: bool,
     /// Use maps that were last used on another machine, or at another path, and make those that are missing from the nodes' mirrors.
     pub take_over: bool,
-    /// Where maps are in etcd, in a cluster with keys: use those that no gateway of the cluster has signed, and sign them.
-    pub accept_unsigned: bool,
+    /// Where maps are in etcd, in a cluster with keys: use those of the volumes with these names though no gateway of the cluster has signed them, and
+    /// sign them.
+    pub accept_unsigned: &'a [String],
     /// Where maps are in etcd: wait as long as another gateway is in charge.
     pub stand_by: bool,
     /// Ends that wait, with [`GatewayServer::open`] returning `None`.
@@ -526,6 +527,7 @@ impl GatewayServer {
             {
                 self.maps.sign_with(keys);
             }
+            self.maps.look();
             self.end_revoked();
         }
         while let Ok(answer) = self.questions.try_recv() {

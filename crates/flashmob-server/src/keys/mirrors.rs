@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use flashmob_core::copies::{SIGNATURE_BYTES, Sign, Signer, Verify};
+use flashmob_core::copies::{Listen, SIGNATURE_BYTES, Sign, Signer, Verify};
 use sha2::{Digest, Sha256};
 
 use super::grant::Grant;
@@ -25,9 +25,17 @@ pub(super) struct MirrorSigner {
 #[derive(Debug)]
 pub struct MirrorVerifier(pub(super) Vec<(PublicKey, u64)>);
 
+/// Knows each gateway that has a grant, whichever cluster has signed that: whether it counts is for others to say.
+#[derive(Debug)]
+pub struct AnyGateway;
+
 /// What is signed. The hash has a fixed length, so it is clear where the header ends.
 fn message(header: &[u8], content: &[u8]) -> Vec<u8> {
-    [LABEL, header, &Sha256::digest(content)[..]].concat()
+    message_of(header, Sha256::new_with_prefix(content))
+}
+
+fn message_of(header: &[u8], content: Sha256) -> Vec<u8> {
+    [LABEL, header, &content.finalize()[..]].concat()
 }
 
 impl Sign for MirrorSigner {
@@ -57,6 +65,33 @@ impl Signer for Grant {
 
     fn has_signed(&self, header: &[u8], content: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
         self.gateway.verifies(&message(header, content), signature)
+    }
+
+    fn listen(&self, header: &[u8]) -> Box<dyn Listen + '_> {
+        Box::new(Hashed { gateway: self.gateway, header: header.to_vec(), content: Sha256::new() })
+    }
+}
+
+/// A content of which the hash is kept.
+struct Hashed {
+    gateway: PublicKey,
+    header: Vec<u8>,
+    content: Sha256,
+}
+
+impl Listen for Hashed {
+    fn content(&mut self, piece: &[u8]) {
+        self.content.update(piece);
+    }
+
+    fn is_signed(self: Box<Self>, signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        self.gateway.verifies(&message_of(&self.header, self.content), signature)
+    }
+}
+
+impl Verify for AnyGateway {
+    fn signer(&self, signer: &[u8]) -> Option<Box<dyn Signer>> {
+        Grant::parse(signer).ok().map(|grant| Box::new(grant) as Box<dyn Signer>)
     }
 }
 
@@ -91,6 +126,14 @@ mod tests {
         for bad in [&seconds[..], &by_other, &[], &grant[1..], &[&grant[..], &[0]].concat()] {
             assert_eq!(verify(bad, b"header", b"content", &signature), None);
         }
+        // In pieces it is the same.
+        let granted = Grant::parse(&grant).unwrap();
+        for (content, is_signed) in [(["con", "tent"], true), (["", "content"], true), (["content", " "], false)] {
+            let mut listens = granted.listen(b"header");
+            content.iter().for_each(|piece| listens.content(piece.as_bytes()));
+            assert_eq!(listens.is_signed(&signature), is_signed, "{content:?}");
+        }
+        assert!(AnyGateway.signer(&by_other).is_some() && AnyGateway.signer(&grant[1..]).is_none());
         // While the cluster's key is replaced, its thief may sign any generation.
         let [later, same] = [8, 7].map(|generation| Grant::sign(&cluster, signer.key.public(), generation));
         assert!(verifier.signer(&later).is_none() && verifier.signer(&same).is_some());

@@ -43,7 +43,7 @@ pub(crate) use key::load_private;
 pub use key::{PublicKey, SecretKey};
 pub use known::KnownAddresses;
 pub use mark::Mark;
-pub use mirrors::MirrorVerifier;
+pub use mirrors::{AnyGateway, MirrorVerifier};
 pub use node::NodeKeys;
 pub use node_credentials::NodeCredentials;
 pub use pins::Pins;

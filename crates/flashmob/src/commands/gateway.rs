@@ -52,10 +52,10 @@ pub struct GatewayArgs {
     /// Wait while another gateway is in charge, and take over when its lease is over. Needs etcd.
     #[arg(long)]
     standby: bool,
-    /// In a cluster with keys: use a map in etcd that no gateway of the cluster has signed, and sign it. Give it once, when the cluster has got keys, and never if
-    /// somebody else may have written to etcd.
-    #[arg(long)]
-    accept_unsigned: bool,
+    /// In a cluster with keys: use this volume's map in etcd though it is not signed, or with a key that was replaced or is another cluster's, and sign it. Give
+    /// it once, when the cluster has got keys, and never if somebody else may have written to etcd. For several volumes several times.
+    #[arg(long, value_name = "VOLUME", conflicts_with = "standby")]
+    accept_unsigned: Vec<String>,
     /// Listen without keys at addresses that others can reach: anyone who can reach them can read and write every volume, and administer. With keys: use
     /// an etcd on other machines without TLS, or without a certificate.
     #[arg(long)]
@@ -106,8 +106,12 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             "--standby needs etcd, which says which gateway is in charge: give --map etcd://HOST:PORT,... or an [etcd] section"
         );
     }
-    if args.accept_unsigned && (config.etcd.is_none() || config.keys.is_none()) {
+    if !args.accept_unsigned.is_empty() && (config.etcd.is_none() || config.keys.is_none()) {
         bail_value!("--accept-unsigned is for maps in etcd, in a cluster with keys: others are not signed");
+    }
+    let is_known = |name: &&String| config.volumes.iter().any(|volume| volume.name == **name);
+    if let Some(name) = args.accept_unsigned.iter().find(|name| !is_known(name)) {
+        bail_value!("--accept-unsigned {name}: {} has no volume with that name", args.config.display());
     }
     if let Some(etcd) = config.etcd.as_ref().filter(|etcd| etcd.is_open())
         && config.keys.is_some()
@@ -144,12 +148,11 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         let stop = stop.clone();
         move || stop.stop()
     })?;
-    let mut accept_unsigned = args.accept_unsigned;
     loop {
         let start = Start {
             forget: args.forget,
             take_over: args.take_over,
-            accept_unsigned,
+            accept_unsigned: &args.accept_unsigned,
             stand_by: args.standby,
             stop: Some(&stop.is_wanted),
         };
@@ -162,8 +165,6 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             server => server?,
         };
         let Some(server) = server else { break };
-        // The maps are signed now.
-        accept_unsigned = false;
         let Some((why, is_in_etcd)) = serve(&args, &config, server, &stop)? else { break };
         anyhow::ensure!(
             is_in_etcd,

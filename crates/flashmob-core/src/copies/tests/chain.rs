@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::testing::{ToyKey, image as new_image};
-use super::super::{Marks, Record, encode_batch, encode_snapshot};
+use super::super::{CHAIN_MEMORY_BYTES_MAX, ChainMemory, ChainTrust, Marks, Record, encode_batch, encode_snapshot};
 use super::*;
 use crate::wire::generation::first_of;
 
@@ -65,15 +65,36 @@ fn chain() -> Gateway {
     gateway
 }
 
-fn read_since<P: AsRef<[u8]>>(generation_least: u64, parts: &[P]) -> Result<(MapImage, ChainEnd), ChainError> {
+type Read = Result<(MapImage, ChainEnd), ChainError>;
+
+fn read_signed<P: AsRef<[u8]>>(parts: &[P]) -> Result<(MapImage, ChainEnd, Vec<u8>), ChainError> {
     let keys = ToyKey::new(CLUSTER, 9);
-    let mut reader = ChainReader::new(Some(&keys), VOLUME, generation_least);
+    let mut reader = ChainReader::new(Some(&keys), VOLUME);
     parts.iter().try_for_each(|part| reader.take(part.as_ref()))?;
-    reader.finish()
+    let signed_by = reader.signed_by().to_vec();
+    reader.finish().map(|(image, end)| (image, end, signed_by))
 }
 
-fn read<P: AsRef<[u8]>>(parts: &[P]) -> Result<(MapImage, ChainEnd), ChainError> {
-    read_since(0, parts)
+fn read<P: AsRef<[u8]>>(parts: &[P]) -> Read {
+    read_signed(parts).map(|(image, end, _)| (image, end))
+}
+
+/// What a gateway of the cluster believes whose key is of that generation.
+fn believed<P: AsRef<[u8]>>(generation: u64, memory: Option<ChainMemory>, parts: &[P]) -> Read {
+    let keys = ToyKey::new(CLUSTER, 9);
+    let (image, end, signed_by) = read_signed(parts)?;
+    ChainTrust { keys: &keys, generation, memory }.judge(&signed_by, &end)?;
+    Ok((image, end))
+}
+
+/// By a gateway that has signed the map last with a key of that generation, or whose own is of it.
+fn read_since<P: AsRef<[u8]>>(generation_least: u64, parts: &[P]) -> Read {
+    let own = believed(generation_least.max(2), None, parts);
+    let kept = believed(9, Some(ChainMemory::of_writer(generation_least)), parts);
+    assert_eq!(kept.err(), Some(ChainError::Replaced { found: 2, least: 9 }), "its own key is a later one");
+    let restored = believed(2, Some(ChainMemory::of_writer(generation_least)), parts);
+    assert_eq!(restored, own, "a folder of keys was restored");
+    own
 }
 
 #[test]
@@ -183,7 +204,7 @@ fn a_key_that_was_replaced_adds_nothing_and_begins_nothing() {
 #[test]
 fn who_asks_for_no_signature_believes_any_but_no_other_order() {
     let read = |parts: &[Vec<u8>]| {
-        let mut reader = ChainReader::new(None, VOLUME, 7);
+        let mut reader = ChainReader::new(None, VOLUME);
         parts.iter().try_for_each(|part| reader.take(part))?;
         reader.finish()
     };
@@ -222,7 +243,105 @@ fn a_key_signs_no_later_numbers_than_its_own_and_no_other_map() {
     }
 }
 
+/// The same with the first part in pieces of so many bytes, read by somebody who verifies and keeps nothing, and then again.
+fn in_pieces(parts: &[Vec<u8>], piece_bytes: usize) -> Read {
+    let keys = ToyKey::new(CLUSTER, 9);
+    let feed = |reader: &mut ChainReader<'_>| {
+        if let Some((first, rest)) = parts.split_first() {
+            let mut pieces = first.chunks(piece_bytes).map(<[u8]>::to_vec);
+            reader.take_pieces(|| Ok::<_, ChainError>(pieces.next()))?;
+            rest.iter().try_for_each(|part| reader.take(part))?;
+        }
+        Ok(())
+    };
+    let mut scan = ChainReader::scan(Some(&keys), VOLUME);
+    feed(&mut scan)?;
+    assert!(scan.map.is_empty(), "nothing is kept");
+    let (end, len_bytes) = (scan.end(), scan.len_bytes());
+    for (most, is_enough) in [(len_bytes - 1, false), (len_bytes, true), (len_bytes + 1, true)] {
+        let mut reader = ChainReader::with_limit(Some(&keys), VOLUME, most);
+        assert_eq!(feed(&mut reader), if is_enough { Ok(()) } else { Err(ChainError::Changed) });
+        assert!(reader.map.len() as u64 <= most);
+    }
+    let mut reader = ChainReader::with_limit(Some(&keys), VOLUME, len_bytes);
+    feed(&mut reader)?;
+    assert_eq!(reader.end(), end);
+    reader.finish()
+}
+
+#[test]
+fn pieces_make_what_the_whole_makes() {
+    let gateway = chain();
+    let first_bytes = gateway.parts[0].len();
+    for piece_bytes in
+        [1, 2, 3, 7, 119, 120, 121, 140, first_bytes - 65, first_bytes - 64, first_bytes - 1, first_bytes]
+    {
+        assert_eq!(in_pieces(&gateway.parts, piece_bytes), Ok((gateway.image.clone(), gateway.end)), "{piece_bytes}");
+        for byte in 0..first_bytes {
+            let mut parts = gateway.parts.clone();
+            parts[0][byte] ^= 1;
+            assert!(in_pieces(&parts, piece_bytes).is_err(), "byte {byte} in pieces of {piece_bytes}");
+        }
+        for length in [0, 3, 119, 140, first_bytes - 64, first_bytes - 1, first_bytes + 1, first_bytes + 200] {
+            let mut parts = gateway.parts.clone();
+            parts[0].resize(length, 0);
+            assert!(in_pieces(&parts, piece_bytes).is_err(), "{length} bytes in pieces of {piece_bytes}");
+        }
+    }
+}
+
+#[test]
+fn of_a_key_that_was_replaced_one_state_is_believed_and_by_the_gateway_that_has_left_it() {
+    let mut gateway = chain();
+    let left = gateway.end;
+    let memory = Some(ChainMemory::of_end(&left));
+    let replaced = Some(ChainError::Replaced { found: 2, least: 3 });
+    for generation in 3..5 {
+        assert_eq!(believed(generation, memory, &gateway.parts), Ok((gateway.image.clone(), left)));
+        for other in [None, Some(ChainMemory::of_writer(2))] {
+            let least = generation;
+            assert_eq!(
+                believed(generation, other, &gateway.parts).err(),
+                Some(ChainError::Replaced { found: 2, least })
+            );
+        }
+    }
+    // Who has the former key begins the map anew, cuts it, or goes on with it.
+    let anew = Gateway::new((CLUSTER, 2), VOLUME, gateway.image.clone());
+    assert_eq!(believed(3, memory, &anew.parts).err(), replaced);
+    assert_eq!(believed(3, memory, &gateway.parts[..3]).err(), replaced);
+    gateway.change(behind(0));
+    assert_eq!(believed(3, memory, &gateway.parts).err(), replaced);
+    assert!(
+        believed(2, memory, &gateway.parts).is_ok(),
+        "while the key was not replaced, another gateway may have gone on"
+    );
+    // A folder of keys of an earlier generation.
+    let restored = Some(ChainError::Later { found: 2, own: 1 });
+    assert_eq!(
+        (believed(1, memory, &gateway.parts).err(), believed(1, None, &gateway.parts).err()),
+        (restored.clone(), restored)
+    );
+}
+
 proptest! {
+    #[test]
+    fn what_is_remembered_has_one_spelling(generation in any::<u64>(), is_left in any::<bool>(), change in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let memory = if is_left { ChainMemory::of_end(&ChainEnd { generation, ..chain().end }) } else { ChainMemory::of_writer(generation) };
+        let line = memory.encode().into_bytes();
+        prop_assert!(line.len() <= CHAIN_MEMORY_BYTES_MAX);
+        prop_assert_eq!(ChainMemory::parse(&line), Some(memory));
+        let mut other = line.clone();
+        other[change.index(line.len())] = byte;
+        prop_assert!(other == line || ChainMemory::parse(&other) != Some(memory));
+        prop_assert_eq!(ChainMemory::parse(&line[..line.len() - 1]), None);
+    }
+
+    #[test]
+    fn any_bytes_are_what_is_remembered_or_nothing(bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..300), "[0-9a-f +]{0,150}\n".prop_map(String::into_bytes)]) {
+        prop_assert!(ChainMemory::parse(&bytes).is_none_or(|memory| memory.encode().into_bytes() == bytes));
+    }
+
     /// Whatever of several chains is put together in whatever order: a reader takes the beginnings of chains, and nothing else.
     #[test]
     fn nothing_but_the_beginning_of_a_chain_is_read(

@@ -438,6 +438,13 @@ impl Gateway {
         self.with_copies(now, volume, |copies, cx| copies.committed(cx, number, result));
     }
 
+    /// The shell has to have a volume's map written anew, though nothing failed: the next [`Action::Commit`] is whole.
+    pub fn rewrite_map(&mut self, volume: usize) {
+        if let Some(copies) = self.volumes.get_mut(volume).and_then(|volume| volume.copies.as_deref_mut()) {
+            copies.log.rewrite();
+        }
+    }
+
     /// The map of a volume with copies, as it was decided.
     #[must_use]
     pub fn map(&self, volume: usize) -> Option<&crate::copies::MapImage> {

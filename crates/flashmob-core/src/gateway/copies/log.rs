@@ -66,6 +66,8 @@ pub struct Log {
     /// Why the last batch failed. The next is the whole map, in a new file.
     trouble: Option<Failure>,
     is_retry_due: bool,
+    /// The next batch is the whole map, though the last one did not fail.
+    wants_whole: bool,
 }
 
 impl Log {
@@ -81,6 +83,7 @@ impl Log {
             waiters: BTreeMap::new(),
             trouble: None,
             is_retry_due: false,
+            wants_whole: false,
         }
     }
 
@@ -119,14 +122,14 @@ impl Log {
 
     /// The next batch to append, if none is out. `image` is what was decided.
     pub fn next_batch(&mut self, image: &MapImage) -> Option<Batch> {
-        if self.out.is_some() || (self.pending.is_empty() && self.trouble.is_none()) {
+        if self.out.is_some() || (self.pending.is_empty() && self.trouble.is_none() && !self.wants_whole) {
             return None;
         }
         if self.trouble.is_some() && !std::mem::take(&mut self.is_retry_due) {
             return None;
         }
         let mut bytes = Vec::new();
-        let is_whole = self.trouble.is_some();
+        let is_whole = std::mem::take(&mut self.wants_whole) || self.trouble.is_some();
         let number = if is_whole {
             self.pending.clear();
             bytes = encode_snapshot(image);
@@ -169,7 +172,7 @@ impl Log {
 
     /// Whether the map's file has all decisions.
     pub fn is_at_rest(&self) -> bool {
-        self.filed == self.wanted && self.out.is_none() && self.trouble.is_none()
+        self.filed == self.wanted && self.out.is_none() && self.trouble.is_none() && !self.wants_whole
     }
 
     /// The mirrors that count have everything up to this number. Returns what waited for that, in order.
@@ -200,8 +203,59 @@ impl Log {
         (self.durable, self.wanted)
     }
 
+    /// Lets the next batch be the whole map.
+    pub fn rewrite(&mut self) {
+        self.wants_whole = true;
+    }
+
     /// Lets the next batch be tried, after a failure.
     pub fn retry(&mut self) {
         self.is_retry_due = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copies::testing::image as new_image;
+    use crate::copies::{Marks, replay};
+
+    fn decide(log: &mut Log, image: &mut MapImage, chunk: u32) -> u64 {
+        let marks = Marks { is_open: true, ..Marks::default() };
+        let record = Record::Marks { first_chunk: chunk, count: 1, marks };
+        image.apply(&record).unwrap();
+        log.push(record, false)
+    }
+
+    #[test]
+    fn a_map_that_is_to_be_written_anew_is_whole_once_and_fails_nobody() {
+        let mut image = new_image(2, 3, 8);
+        let mut log = Log::new(image.version());
+        assert!(log.next_batch(&image).is_none());
+        // While a batch is out, it waits.
+        let first = decide(&mut log, &mut image, 0);
+        let batch = log.next_batch(&image).unwrap();
+        log.rewrite();
+        let second = decide(&mut log, &mut image, 1);
+        assert!(!batch.is_whole && log.next_batch(&image).is_none() && log.trouble().is_none());
+        log.committed(batch.number);
+        let whole = log.next_batch(&image).unwrap();
+        assert_eq!((first, batch.number, second, whole.number, whole.is_whole), (first, first, second, second, true));
+        assert_eq!(replay(&whole.bytes).unwrap().image, image);
+        log.committed(whole.number);
+        assert!(log.next_batch(&image).is_none() && log.is_at_rest());
+
+        // Nothing was decided since, and it fails at first.
+        log.rewrite();
+        assert!(!log.is_at_rest());
+        assert!(log.next_batch(&image).unwrap().is_whole);
+        assert!(log.failed(Failure::Io).is_empty() && log.next_batch(&image).is_none());
+        log.retry();
+        let whole = log.next_batch(&image).unwrap();
+        assert_eq!((whole.number, whole.is_whole), (second, true));
+        log.committed(whole.number);
+        let third = decide(&mut log, &mut image, 2);
+        let batch = log.next_batch(&image).unwrap();
+        assert_eq!((batch.number, batch.is_whole), (third, false));
     }
 }

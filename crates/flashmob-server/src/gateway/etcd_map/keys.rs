@@ -48,6 +48,11 @@ impl Keys {
         Keys { base }
     }
 
+    /// What all keys of the volume begin with.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     pub fn leader(&self) -> Vec<u8> {
         self.key("leader")
     }

@@ -16,11 +16,12 @@ mod tenure;
 mod tests;
 mod trust;
 
+use anyhow::bail;
 use flashmob_core::copies::{ChainEnd, MapImage, encode_snapshot};
 use flashmob_core::op::Failure;
 
 pub use keys::{Head, Keys};
-use read::{Opened, read};
+use read::{Believes, Opened, read};
 use tenure::{Exchange, NotExchanged};
 pub use tenure::{Keeper, Tenure, Terms};
 pub use trust::{MapKeys, Trust};
@@ -53,35 +54,49 @@ pub struct EtcdMap {
 
 impl EtcdMap {
     /// Reads the map of a volume. `None` if there is none. In a cluster with keys it is refused unless a gateway of the cluster has signed it, or
-    /// `accepts_unsigned`: then it is signed at once.
+    /// `accepts_unsigned`. If another key than the gateway's own has signed it, or none, it is signed at once.
     pub fn open(
         tenure: Tenure,
         keys: Keys,
         trust: Option<Trust>,
         accepts_unsigned: bool,
     ) -> anyhow::Result<Option<(EtcdMap, MapImage)>> {
-        let found = tenure.patient(|| read(tenure.etcd(), &keys));
-        let opened = found.and_then(|found| {
-            let opened = found.as_ref().map(|found| found.open(tenure.name(), trust.as_ref(), accepts_unsigned));
-            Ok(found.as_ref().map(|found| (found.head.clone(), found.value.clone())).zip(opened.transpose()?))
-        });
+        let believes = Believes { trust: trust.as_ref(), accepts_unsigned };
+        let opened = tenure.patient(|| read(tenure.etcd(), &keys, tenure.name(), believes));
         if opened.is_err() {
             // It may have been changed while it was read.
             tenure.must_be_in_charge(&keys)?;
         }
-        let Some(((head, value), opened)) = opened? else { return Ok(None) };
-        let Opened { image, snapshot_bytes, bytes, end, is_own } = opened;
+        let Some(opened) = opened? else { return Ok(None) };
+        let Opened { head, value, image, snapshot_bytes, bytes, end, is_own } = opened;
         let mut map = EtcdMap::new(tenure, keys, trust);
         (map.head, map.snapshot, map.end) = (Some(value), head.snapshot, end);
         (map.snapshot_bytes, map.bytes) = (snapshot_bytes, bytes);
-        if !is_own {
-            log::info!("{}: the map is signed with this gateway's key, and so written anew", map.tenure.name());
+        if is_own {
+            map.keep();
+        } else {
             map.rewrite(&encode_snapshot(&image)).map_err(Unwritten)?;
         }
         Ok(Some((map, image)))
     }
 
-    /// Puts the map of a volume there that has none.
+    /// Puts the map of a new volume there. Refused if this gateway has signed a map of the volume before.
+    pub fn create_first(tenure: Tenure, keys: Keys, trust: Option<Trust>, image: &MapImage) -> anyhow::Result<EtcdMap> {
+        if let Some(signed) = trust.as_ref().and_then(Trust::signed_before) {
+            bail!(
+                "the key {} is missing in {}, and {} says that this gateway has signed a map there: restore etcd's data; or, while no gateway runs, remove what \
+                 is left of the volume's keys (`etcdctl del --prefix {}`) and recover the map from the nodes: `flashmob volume recover`. If the volume is to \
+                 begin anew, remove the file, too",
+                String::from_utf8_lossy(&keys.head()),
+                tenure.name(),
+                signed.display(),
+                keys.base()
+            );
+        }
+        EtcdMap::create(tenure, keys, trust, image)
+    }
+
+    /// Puts the map of a volume there that has none in etcd.
     pub fn create(tenure: Tenure, keys: Keys, trust: Option<Trust>, image: &MapImage) -> anyhow::Result<EtcdMap> {
         let mut map = EtcdMap::new(tenure, keys, trust);
         map.rewrite(&encode_snapshot(image)).map_err(Unwritten)?;
@@ -103,14 +118,11 @@ impl EtcdMap {
         }
     }
 
-    /// The map as it is in etcd, if that is what this gateway has written last.
-    fn read_again(&self) -> anyhow::Result<MapImage> {
-        let found = self.tenure.patient(|| read(self.tenure.etcd(), &self.keys))?;
-        let opened = found.map(|found| found.open(self.tenure.name(), self.trust.as_ref(), false)).transpose()?;
-        let opened = opened.filter(|opened| opened.end == self.end);
-        opened.map(|opened| opened.image).ok_or_else(|| {
-            anyhow::anyhow!("the map in {} is not the one that this gateway has written", self.tenure.name())
-        })
+    /// Remembers that this gateway goes on with the map.
+    fn keep(&mut self) {
+        if let (Some(trust), Some(end)) = (&mut self.trust, &self.end) {
+            trust.keep(end);
+        }
     }
 
     fn must_be_written_anew(&self) -> MapFailure {
@@ -145,8 +157,12 @@ impl MapStore for EtcdMap {
     fn rewrite(&mut self, snapshot: &[u8]) -> Result<(), MapFailure> {
         let name = format!("{}-{}", self.tenure.term(), self.next_snapshot);
         self.next_snapshot += 1;
-        let signed = self.trust.as_ref().map(|trust| trust.begin(snapshot).ok_or_else(|| self.must_be_written_anew()));
-        let signed = signed.transpose()?;
+        let signed = self.trust.as_mut().map(|trust| trust.begin(snapshot));
+        if signed.as_ref().is_some_and(Option::is_none) {
+            self.is_spent = true;
+            return Err(self.must_be_written_anew());
+        }
+        let signed = signed.flatten();
         let stored = signed.as_ref().map_or(snapshot, |(signed, _)| signed);
         let parts = stored.chunks(PART_BYTES);
         let head = Head { snapshot: name.clone(), parts: parts.len() as u64, bytes: stored.len() as u64 };
@@ -160,36 +176,32 @@ impl MapStore for EtcdMap {
         self.head = exchange.from;
         if let Err(NotExchanged { failure, found }) = exchanged {
             self.is_spent = true;
-            // An attempt before, which seemed to fail, has come about: the next one replaces that.
-            let is_ours = |found: &Vec<u8>| {
-                let head = serde_json::from_slice::<Head>(found);
-                head.is_ok_and(|head| head.snapshot.starts_with(self.tenure.term()))
-            };
-            self.head = found.filter(is_ours).or(self.head.take());
+            // An attempt before, which seemed to fail, has come about; or somebody else has written there, though this gateway is in charge. The next one
+            // replaces that.
+            self.head = found.unwrap_or(self.head.take());
             return Err(failure);
         }
         self.head = Some(value);
         self.snapshot = name;
         (self.snapshot_bytes, self.bytes) = (snapshot.len() as u64, snapshot.len() as u64);
-        self.end = signed.map(|(_, end)| end);
+        let end = signed.map(|(_, end)| end);
+        let generation = |end: Option<ChainEnd>| end.map(|end| end.generation);
+        if let Some(generation) = generation(end).filter(|_| generation(self.end) != generation(end)) {
+            log::info!("{}: the map is signed with a key of generation {generation}", self.tenure.name());
+        }
+        self.end = end;
         self.is_spent = false;
-        self.trust.iter_mut().for_each(Trust::keep);
+        self.keep();
         Ok(())
     }
 
-    fn sign_with(&mut self, keys: MapKeys) -> Result<(), MapFailure> {
-        // If it has to be written anew, that is signed with these keys.
-        if !self.trust.as_mut().is_some_and(|trust| trust.renew(keys)) || self.is_spent {
-            return Ok(());
-        }
-        let image = self.read_again().map_err(|error| {
-            self.is_spent = true;
-            MapFailure { failure: Failure::Io, text: format!("{error:#}") }
-        })?;
-        self.rewrite(&encode_snapshot(&image))?;
-        let generation = self.trust.as_ref().map_or(0, Trust::generation);
-        log::info!("{}: the map is signed with a key of generation {generation}", self.tenure.name());
-        Ok(())
+    fn sign_with(&mut self, keys: MapKeys) -> bool {
+        self.trust.as_mut().is_some_and(|trust| trust.renew(keys))
+    }
+
+    fn look(&mut self) -> Option<String> {
+        let (Some(trust), Some(end)) = (&mut self.trust, &self.end) else { return None };
+        trust.retry(end).map(str::to_string)
     }
 
     fn wants_compaction(&self) -> bool {
@@ -202,6 +214,17 @@ impl MapStore for EtcdMap {
 
     fn name(&self) -> String {
         self.tenure.name().to_string()
+    }
+}
+
+impl Drop for EtcdMap {
+    fn drop(&mut self) {
+        // If it is another state by now, as a change was executed that seemed to fail, that one is not the one that was left.
+        if let (Some(trust), Some(end)) = (&mut self.trust, &self.end)
+            && self.tenure.deposed().is_none()
+        {
+            trust.leave(end);
+        }
     }
 }
 

@@ -1,14 +1,20 @@
 //! A volume's map in etcd, read and verified.
+//!
+//! A signed map is read twice: first it is verified, and not more of it kept than a page; then it is read again, and kept as far as it is what was verified.
+//! So whoever can write to etcd cannot have a gateway keep more than a gateway of the cluster has signed.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use flashmob_core::copies::{ChainEnd, ChainReader, MapImage, Replayed, is_chain, replay};
+use flashmob_core::copies::{ChainEnd, ChainError, ChainReader, MapImage, Replayed, is_chain, replay};
+use flashmob_core::wire::generation::generation_of;
 use flashmob_text::harmless;
 
 use super::keys::{Head, Keys};
 use super::trust::Trust;
 use crate::etcd::{Etcd, EtcdError, KeyValue};
+use crate::keys::AnyGateway;
 
 /// How long a request to read may take.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
@@ -24,25 +30,21 @@ const MAP_BYTES_MAX: u64 = 2 << 30;
 /// Advice about a map that is damaged.
 const REMEDY: &str = "restore etcd's data, or, while no gateway runs, remove the volume's keys (`etcdctl del --prefix` with that name) and recover the map from the nodes: `flashmob volume recover`";
 
-/// Advice about a map that no gateway of the cluster has signed.
-const UNSIGNED: &str = "somebody else may have written it: restore etcd's data, or recover the map from the nodes (docs/copies.md, \"Two gateways\"). If the \
-    cluster had no keys until now, or its key was replaced while no gateway ran, and nobody else can have written to etcd, start once with --accept-unsigned: \
-    the map is signed then";
-
-/// A map, as it was found.
-pub(super) struct Found {
-    pub head: Head,
-    /// The value of the head's key.
-    pub value: Vec<u8>,
-    /// The key of the snapshot's first part, and the bytes of all of them.
-    snapshot: (Vec<u8>, Vec<u8>),
-    /// Each with its key.
-    batches: Vec<(Vec<u8>, Vec<u8>)>,
+/// Which maps in etcd a gateway believes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Believes<'a> {
+    /// The keys of the cluster, if it has some.
+    pub trust: Option<&'a Trust>,
+    /// A map counts that is not signed, or by another key: a person has said so.
+    pub accepts_unsigned: bool,
 }
 
 /// A map that counts.
 #[derive(Debug)]
 pub(super) struct Opened {
+    pub head: Head,
+    /// The value of the head's key.
+    pub value: Vec<u8>,
     pub image: MapImage,
     /// Bytes of its snapshot, and of all of it, without signatures.
     pub snapshot_bytes: u64,
@@ -53,109 +55,256 @@ pub(super) struct Opened {
     pub is_own: bool,
 }
 
-impl Found {
-    /// The map, if it is what it has to be. `name`: where it is, for people.
-    pub fn open(&self, name: &str, trust: Option<&Trust>, accepts_unsigned: bool) -> anyhow::Result<Opened> {
-        let is_signed = is_chain(&self.snapshot.1);
-        let Some(trust) = trust else {
-            ensure!(
-                !is_signed,
-                "the map in {name} is signed, and this cluster has no keys: add keys = \"...\" to the configuration; or recover the map from the nodes"
-            );
-            return self.replay(name);
-        };
-        let opened = self.verify(trust.reader(), trust);
-        if !accepts_unsigned {
-            let opened = opened
-                .with_context(|| format!("the map in {name} is refused, as it is not this cluster's; {UNSIGNED}"))?;
-            let found = opened.end.map_or(0, |end| end.generation);
-            ensure!(
-                found <= trust.generation(),
-                "the map in {name} is signed with a key of generation {found}, and this gateway's is of generation {}: copy the folder of keys from the \
-                 machine where it was replaced",
-                trust.generation()
-            );
-            return Ok(opened);
-        }
-        ensure!(opened.is_err(), "the map in {name} is signed by this cluster: start without --accept-unsigned");
-        let opened = if is_signed { self.verify(trust.reader_of_any(), trust) } else { self.replay(name) };
-        Ok(Opened { is_own: false, ..opened.with_context(|| format!("the map in {name} cannot be used; {REMEDY}"))? })
-    }
-
-    fn verify(&self, mut reader: ChainReader<'_>, trust: &Trust) -> anyhow::Result<Opened> {
-        let at = |key: &[u8]| format!("key {}", harmless(&String::from_utf8_lossy(key)));
-        reader.take(&self.snapshot.1).with_context(|| at(&self.snapshot.0))?;
-        let snapshot_bytes = reader.len_bytes() as u64;
-        for (key, batch) in &self.batches {
-            reader.take(batch).with_context(|| at(key))?;
-        }
-        let (bytes, is_own) = (reader.len_bytes() as u64, trust.is_own(reader.signed_by()));
-        let (image, end) = reader.finish()?;
-        Ok(Opened { image, snapshot_bytes, bytes, end: Some(end), is_own })
-    }
-
-    /// Opens a map that is not signed.
-    fn replay(&self, name: &str) -> anyhow::Result<Opened> {
-        let batches = self.batches.iter().map(|(_, batch)| &batch[..]);
-        let bytes = std::iter::once(&self.snapshot.1[..]).chain(batches).collect::<Vec<_>>().concat();
-        let Replayed { image, torn_bytes, .. } =
-            replay(&bytes).with_context(|| format!("the map in {name} cannot be used; {REMEDY}"))?;
-        // Each batch is there as a whole.
-        ensure!(
-            torn_bytes == 0,
-            "the map in {name} cannot be used: its last {torn_bytes} bytes are no changes; {REMEDY}"
-        );
-        let snapshot_bytes = self.snapshot.1.len() as u64;
-        Ok(Opened { image, snapshot_bytes, bytes: bytes.len() as u64, end: None, is_own: true })
-    }
+/// What a chain was found to have.
+struct Scanned {
+    end: ChainEnd,
+    signed_by: Vec<u8>,
+    bytes: u64,
 }
 
-/// Reads a map. Whoever does has to be in charge, or it may change meanwhile.
-pub(super) fn read(etcd: &Etcd, keys: &Keys) -> anyhow::Result<Option<Found>> {
+/// A map in etcd, of which the head was read.
+struct Source<'a> {
+    etcd: &'a Etcd,
+    keys: &'a Keys,
+    /// Where it is, for people.
+    name: &'a str,
+    head: Head,
+}
+
+/// Reads a map. Whoever does has to be in charge, or it may change meanwhile. `name`: where it is, for people.
+pub(super) fn read(etcd: &Etcd, keys: &Keys, name: &str, believes: Believes<'_>) -> anyhow::Result<Option<Opened>> {
     let head = etcd.range(&keys.head(), None, 1, READ_DEADLINE)?;
     let Some(found) = head.kvs.into_iter().next() else { return Ok(None) };
     let damaged = || format!("the map in etcd, {}, is damaged; {REMEDY}", String::from_utf8_lossy(&found.key));
     let head: Head = serde_json::from_slice(&found.value).with_context(damaged)?;
     ensure!(head.bytes <= MAP_BYTES_MAX, "{}: it claims {} bytes", damaged(), head.bytes);
-    let (mut parts, mut batches) = (Vec::new(), Vec::new());
-    let snapshot_bytes = read_all(etcd, keys.parts(&head.snapshot), 0, &mut parts)?;
-    if (parts.len() as u64, snapshot_bytes) != (head.parts, head.bytes) {
-        bail!(
-            "{}: of its snapshot's {} parts, {} bytes, {} are there with {snapshot_bytes}",
-            damaged(),
-            head.parts,
-            head.bytes,
-            parts.len(),
+    let source = Source { etcd, keys, name, head };
+    let (first, is_signed) = source.look()?;
+    let opened = match believes.trust {
+        None => {
+            ensure!(
+                !is_signed,
+                "the map in {name} is signed, and this cluster has no keys: add keys = \"...\" to the configuration; or recover the map from the nodes"
+            );
+            source.replay()?
+        }
+        Some(trust) if is_signed => source.verified(trust, &first, believes.accepts_unsigned)?,
+        Some(_) if believes.accepts_unsigned => Opened { is_own: false, ..source.replay()? },
+        Some(trust) => {
+            return Err(ChainError::Unsigned).with_context(|| at(&first)).with_context(|| {
+                format!(
+                    "the map in {name} is refused: somebody else may have written it; restore etcd's data, or recover the map from the nodes \
+                     (docs/copies.md, \"Two gateways\"). If the cluster had no keys until now, and nobody else can have written to etcd, start once \
+                     with --accept-unsigned and the name of the volume with the id {}: the map is signed then",
+                    harmless(trust.volume())
+                )
+            });
+        }
+    };
+    // A key signs no later numbers than its own.
+    if let Some(trust) = believes.trust.filter(|_| !opened.is_own) {
+        let needed = generation_of(opened.image.epoch(), opened.image.version());
+        ensure!(
+            needed <= trust.generation(),
+            "the map in {name} has numbers of generation {needed} of the keys, and this gateway's key is of generation {}: flashmob key rotate --generation {needed}",
+            trust.generation()
         );
     }
-    read_all(etcd, keys.batches(&head.snapshot), snapshot_bytes, &mut batches)?;
-    let first = parts.first().map_or_else(|| keys.head(), |part| part.key.clone());
-    let snapshot = (first, parts.iter().map(|part| &part.value[..]).collect::<Vec<_>>().concat());
-    let batches = batches.into_iter().map(|batch| (batch.key, batch.value)).collect();
-    Ok(Some(Found { head, value: found.value, snapshot, batches }))
+    Ok(Some(Opened { value: found.value, ..opened }))
 }
 
-/// Adds all keys in a range to those that were read before, with `bytes`. Returns how many bytes they have together.
-fn read_all(etcd: &Etcd, (from, to): (Vec<u8>, Vec<u8>), bytes: u64, into: &mut Vec<KeyValue>) -> anyhow::Result<u64> {
-    let (mut from, mut bytes, mut limit) = (from, bytes, PAGE_KEYS);
-    loop {
-        let page = match etcd.range(&from, Some(&to), limit, READ_DEADLINE) {
-            Err(EtcdError::TooLarge) if limit > 1 => {
-                limit /= 2;
-                continue;
-            }
-            page => page?,
+fn at(key: &[u8]) -> String {
+    format!("key {}", harmless(&String::from_utf8_lossy(key)))
+}
+
+impl Source<'_> {
+    fn damaged(&self) -> String {
+        format!("the map in etcd, {}, is damaged; {REMEDY}", String::from_utf8_lossy(&self.keys.head()))
+    }
+
+    fn parts(&self) -> Pages<'_> {
+        Pages::new(self.etcd, self.keys.parts(&self.head.snapshot), 0)
+    }
+
+    fn batches(&self, snapshot_bytes: u64) -> Pages<'_> {
+        Pages::new(self.etcd, self.keys.batches(&self.head.snapshot), snapshot_bytes)
+    }
+
+    /// The key of the first part, and whether it is signed.
+    fn look(&self) -> anyhow::Result<(Vec<u8>, bool)> {
+        let first = self.parts().next()?.with_context(|| format!("{}: its snapshot is missing", self.damaged()))?;
+        Ok((first.key, is_chain(&first.value)))
+    }
+
+    /// Gives all parts to `take`, one after another, and none at last; then they have to be those that the head tells of. Returns their bytes.
+    fn each_part(
+        &self,
+        take: impl FnOnce(&mut dyn FnMut() -> anyhow::Result<Option<Vec<u8>>>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let mut pages = self.parts();
+        let (mut parts, mut bytes) = (0, 0);
+        let mut next = || {
+            let part = pages.next()?;
+            parts += u64::from(part.is_some());
+            bytes += part.as_ref().map_or(0, |part| part.value.len() as u64);
+            ensure!(
+                bytes <= self.head.bytes,
+                "{}: its snapshot has more than {} bytes",
+                self.damaged(),
+                self.head.bytes
+            );
+            Ok(part.map(|part| part.value))
         };
-        let longest = page.kvs.iter().map(|found| found.value.len()).max().unwrap_or(0);
-        bytes += page.kvs.iter().map(|found| found.value.len() as u64).sum::<u64>();
-        ensure!(bytes <= MAP_BYTES_MAX, "the map in etcd has more than {MAP_BYTES_MAX} bytes; {REMEDY}");
-        limit = ((PAGE_BYTES / longest.max(1)) as u32).clamp(1, PAGE_KEYS_MAX);
-        let next = page.kvs.last().filter(|_| page.more).map(|last| last.key.iter().copied().chain([0]).collect());
-        into.extend(page.kvs);
-        match next {
-            // The next key that there can be.
-            Some(next) => from = next,
-            None => return Ok(bytes),
+        let taken = take(&mut next);
+        // What is missing is told before what that leads to.
+        while next()?.is_some() {}
+        if (parts, bytes) != (self.head.parts, self.head.bytes) {
+            bail!(
+                "{}: of its snapshot's {} parts, {} bytes, {parts} are there with {bytes}",
+                self.damaged(),
+                self.head.parts,
+                self.head.bytes,
+            );
         }
+        taken.map(|()| bytes)
+    }
+
+    /// Gives a reader all that is there. Returns the bytes of the snapshot, without what the chain adds.
+    fn feed(&self, reader: &mut ChainReader<'_>, first: &[u8]) -> anyhow::Result<u64> {
+        let snapshot_bytes = self.each_part(|next| {
+            let pieces = || next().map_err(Failed::Etcd);
+            reader.take_pieces(pieces).map_err(|failed| match failed {
+                Failed::Etcd(error) => error,
+                Failed::Chain(error) => anyhow::Error::new(error).context(at(first)),
+            })
+        })?;
+        let len_bytes = reader.len_bytes();
+        let mut batches = self.batches(snapshot_bytes);
+        while let Some(batch) = batches.next()? {
+            reader.take(&batch.value).with_context(|| at(&batch.key))?;
+        }
+        Ok(len_bytes)
+    }
+
+    /// The map, if it is signed by somebody who is believed.
+    fn verified(&self, trust: &Trust, first: &[u8], accepts_any: bool) -> anyhow::Result<Opened> {
+        let Scanned { end, signed_by, bytes } = self.scan(trust, first).map_err(|error| self.refused(error))?;
+        match trust.whom().judge(&signed_by, &end) {
+            later @ Err(ChainError::Later { .. }) => later.with_context(|| format!("the map in {} cannot be used", self.name))?,
+            Err(ChainError::Replaced { .. } | ChainError::Forged) if accepts_any => {}
+            judged => judged.with_context(|| at(first)).with_context(|| {
+                format!(
+                    "the map in {} is refused. If the key was replaced while no gateway ran, start the gateway first that has ended last. Otherwise \
+                     somebody else may have written it: restore etcd's data, or recover the map from the nodes (docs/copies.md, \"Two gateways\")",
+                    self.name
+                )
+            })?,
+        }
+        let mut reader = ChainReader::with_limit(Some(&AnyGateway), trust.volume(), bytes);
+        let snapshot_bytes = self.feed(&mut reader, first).map_err(|error| self.refused(error))?;
+        let bytes = reader.len_bytes();
+        let finished =
+            reader.finish().and_then(|(image, read)| if read == end { Ok(image) } else { Err(ChainError::Changed) });
+        let image = finished.map_err(|error| self.refused(error.into()))?;
+        let (head, value) = (self.head.clone(), Vec::new());
+        let is_own = trust.is_own(&signed_by);
+        Ok(Opened { head, value, image, snapshot_bytes, bytes, end: Some(end), is_own })
+    }
+
+    /// An error with advice, if it is one of what is there.
+    fn refused(&self, error: anyhow::Error) -> anyhow::Error {
+        if error.downcast_ref::<ChainError>().is_none() {
+            return error;
+        }
+        error.context(format!(
+            "the map in {} is refused: somebody else may have written it; restore etcd's data, or recover the map from the nodes (docs/copies.md, \"Two \
+             gateways\")",
+            self.name
+        ))
+    }
+
+    /// Verifies it, whoever has signed it, and keeps nothing.
+    fn scan(&self, trust: &Trust, first: &[u8]) -> anyhow::Result<Scanned> {
+        let mut reader = ChainReader::scan(Some(&AnyGateway), trust.volume());
+        self.feed(&mut reader, first)?;
+        let end = reader.end().ok_or(ChainError::Empty)?;
+        Ok(Scanned { end, signed_by: reader.signed_by().to_vec(), bytes: reader.len_bytes() })
+    }
+
+    /// A map that is not signed.
+    fn replay(&self) -> anyhow::Result<Opened> {
+        let mut bytes = Vec::new();
+        let snapshot_bytes = self.each_part(|next| {
+            while let Some(part) = next()? {
+                bytes.extend_from_slice(&part);
+            }
+            Ok(())
+        })?;
+        let mut batches = self.batches(snapshot_bytes);
+        while let Some(batch) = batches.next()? {
+            bytes.extend_from_slice(&batch.value);
+        }
+        let Replayed { image, torn_bytes, .. } =
+            replay(&bytes).with_context(|| format!("the map in {} cannot be used; {REMEDY}", self.name))?;
+        // Each batch is there as a whole.
+        ensure!(
+            torn_bytes == 0,
+            "the map in {} cannot be used: its last {torn_bytes} bytes are no changes; {REMEDY}",
+            self.name
+        );
+        let (head, value, bytes) = (self.head.clone(), Vec::new(), bytes.len() as u64);
+        Ok(Opened { head, value, image, snapshot_bytes, bytes, end: None, is_own: true })
+    }
+}
+
+/// Why pieces of a chain were not taken.
+enum Failed {
+    Etcd(anyhow::Error),
+    Chain(ChainError),
+}
+
+impl From<ChainError> for Failed {
+    fn from(error: ChainError) -> Failed {
+        Failed::Chain(error)
+    }
+}
+
+/// All keys in a range, of which no more than a page is kept.
+struct Pages<'a> {
+    etcd: &'a Etcd,
+    /// Where the next page begins; `None` behind the last.
+    from: Option<Vec<u8>>,
+    to: Vec<u8>,
+    limit: u32,
+    /// Bytes so far, with those before the range.
+    bytes: u64,
+    page: VecDeque<KeyValue>,
+}
+
+impl<'a> Pages<'a> {
+    /// The keys of a range, behind so many bytes of the map.
+    fn new(etcd: &'a Etcd, (from, to): (Vec<u8>, Vec<u8>), bytes: u64) -> Pages<'a> {
+        Pages { etcd, from: Some(from), to, limit: PAGE_KEYS, bytes, page: VecDeque::new() }
+    }
+
+    fn next(&mut self) -> anyhow::Result<Option<KeyValue>> {
+        while let Some(from) = self.from.take_if(|_| self.page.is_empty()) {
+            let page = match self.etcd.range(&from, Some(&self.to), self.limit, READ_DEADLINE) {
+                Err(EtcdError::TooLarge) if self.limit > 1 => {
+                    self.limit /= 2;
+                    self.from = Some(from);
+                    continue;
+                }
+                page => page?,
+            };
+            let longest = page.kvs.iter().map(|found| found.value.len()).max().unwrap_or(0);
+            self.bytes += page.kvs.iter().map(|found| found.value.len() as u64).sum::<u64>();
+            ensure!(self.bytes <= MAP_BYTES_MAX, "the map in etcd has more than {MAP_BYTES_MAX} bytes; {REMEDY}");
+            self.limit = ((PAGE_BYTES / longest.max(1)) as u32).clamp(1, PAGE_KEYS_MAX);
+            // The next key that there can be.
+            self.from = page.kvs.last().filter(|_| page.more).map(|last| last.key.iter().copied().chain([0]).collect());
+            self.page = page.kvs.into();
+        }
+        Ok(self.page.pop_front())
     }
 }

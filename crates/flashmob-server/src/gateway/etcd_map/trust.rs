@@ -1,19 +1,18 @@
-//! Trust in a volume's map in etcd: the gateway's key, which signs it, and the generation of the key that signed it last.
+//! Trust in a volume's map in etcd: the gateway's key, which signs it, and what the gateway remembers of the chain that it has signed last.
 //!
-//! A file beside the gateway's configuration keeps the generation of the key that has last signed the map here. So who has an earlier key, and writes to etcd,
-//! cannot begin the map anew. A gateway that has no such file believes no earlier key than its own.
+//! A file beside the gateway's configuration has that ([`ChainMemory`]): the generation of the key, and, when the gateway has ended in order, the
+//! last signature. So a key that was replaced signs nothing that is believed, at whichever gateway, but for the one state that this gateway has left.
 
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flashmob_core::copies::{ChainEnd, ChainKey, ChainReader, Sign, Verify, begin_chain, continue_chain};
+use flashmob_core::copies::{
+    CHAIN_MEMORY_BYTES_MAX, ChainEnd, ChainKey, ChainMemory, ChainTrust, Sign, Verify, begin_chain, continue_chain,
+};
 
 use crate::store::{read_bounded, replace_private};
-
-/// Most bytes of the file.
-const FILE_BYTES_MAX: u64 = 32;
 
 /// The keys of a gateway, as far as maps in etcd need them.
 pub struct MapKeys {
@@ -29,12 +28,16 @@ pub struct MapKeys {
 #[derive(Debug)]
 pub struct Trust {
     keys: MapKeys,
+    /// The keys that the next chain is signed with, if they are others.
+    next: Option<MapKeys>,
     /// The volume's id.
     volume: String,
-    /// Keeps the generation of the key that has last signed the map here.
+    /// Keeps what is remembered.
     path: PathBuf,
-    /// The generation in the file; `None` without one.
-    kept: Option<u64>,
+    /// What the file has; `None` without one.
+    kept: Option<ChainMemory>,
+    /// Why the file cannot be written, while it cannot.
+    trouble: Option<String>,
 }
 
 impl fmt::Debug for MapKeys {
@@ -47,18 +50,17 @@ impl Trust {
     /// Reads the file at this path, for the volume with this id.
     pub fn open(keys: MapKeys, volume: &str, path: PathBuf) -> anyhow::Result<Trust> {
         let kept = load(&path)?;
-        Ok(Trust { keys, volume: volume.to_string(), path, kept })
+        Ok(Trust { keys, next: None, volume: volume.to_string(), path, kept, trouble: None })
     }
 
-    /// Reads a map that is signed as it has to be.
-    pub fn reader(&self) -> ChainReader<'_> {
-        let least = self.kept.unwrap_or(self.keys.generation);
-        ChainReader::new(Some(&*self.keys.verify), &self.volume, least)
+    /// The volume's id.
+    pub fn volume(&self) -> &str {
+        &self.volume
     }
 
-    /// Reads a signed map, whoever has signed it.
-    pub fn reader_of_any(&self) -> ChainReader<'_> {
-        ChainReader::new(None, &self.volume, 0)
+    /// Whose maps are believed.
+    pub fn whom(&self) -> ChainTrust<'_> {
+        ChainTrust { keys: &*self.keys.verify, generation: self.keys.generation, memory: self.kept }
     }
 
     /// The generation of the gateway's key.
@@ -66,10 +68,18 @@ impl Trust {
         self.keys.generation
     }
 
-    /// Other keys take the place of these. Whether that makes a difference for what is signed.
+    /// The file that says that this gateway has signed the volume's map; `None` if it has not.
+    pub fn signed_before(&self) -> Option<&Path> {
+        self.kept.map(|_| &*self.path)
+    }
+
+    /// The next chain is signed with these keys. Whether that makes a difference.
     pub fn renew(&mut self, keys: MapKeys) -> bool {
-        let is_other = keys.sign.signer() != self.keys.sign.signer();
-        self.keys = keys;
+        let latest = self.next.as_ref().unwrap_or(&self.keys);
+        let is_other = keys.sign.signer() != latest.sign.signer();
+        if is_other {
+            self.next = Some(keys);
+        }
         is_other
     }
 
@@ -78,10 +88,15 @@ impl Trust {
         self.keys.sign.signer() == signed_by
     }
 
-    pub fn begin(&self, snapshot: &[u8]) -> Option<(Vec<u8>, ChainEnd)> {
+    /// The first part of a chain, signed with the latest keys.
+    pub fn begin(&mut self, snapshot: &[u8]) -> Option<(Vec<u8>, ChainEnd)> {
+        if let Some(next) = self.next.take() {
+            self.keys = next;
+        }
         begin_chain(&self.key(), snapshot)
     }
 
+    /// The part behind that end.
     pub fn go_on(&self, end: &ChainEnd, version: u64, batch: &[u8]) -> (Vec<u8>, ChainEnd) {
         continue_chain(&self.key(), end, version, batch)
     }
@@ -90,28 +105,47 @@ impl Trust {
         ChainKey { sign: &*self.keys.sign, generation: self.keys.generation, volume: &self.volume }
     }
 
-    /// The map in etcd is signed with the gateway's key from now on, and with none of an earlier generation.
-    pub fn keep(&mut self) {
-        let generation = self.keys.generation;
-        if self.kept == Some(generation) {
-            return;
+    /// The gateway goes on with the map in etcd.
+    pub fn keep(&mut self, end: &ChainEnd) {
+        self.put(ChainMemory::of_writer(end.generation));
+    }
+
+    /// The gateway has left the map in etcd as it is.
+    pub fn leave(&mut self, end: &ChainEnd) {
+        self.put(ChainMemory::of_end(end));
+    }
+
+    /// Writes the file if that failed. Why it cannot be written.
+    pub fn retry(&mut self, end: &ChainEnd) -> Option<&str> {
+        if self.trouble.is_some() {
+            self.keep(end);
         }
-        match replace_private(&self.path, &format!("{generation}\n")) {
-            Ok(()) => self.kept = Some(generation),
-            Err(error) => log::warn!(
-                "cannot write {}, which keeps that the map in etcd is signed with a key of generation {generation}: {error}",
+        self.trouble.as_deref()
+    }
+
+    fn put(&mut self, memory: ChainMemory) {
+        let written = if self.kept == Some(memory) { Ok(()) } else { replace_private(&self.path, &memory.encode()) };
+        let trouble = written.err().map(|error| {
+            format!(
+                "cannot write {}, which has to have the generation of the key that signs the map in etcd: {error}; make room, or see whose the folder is",
                 self.path.display()
-            ),
+            )
+        });
+        if let Some(trouble) = trouble.as_ref().filter(|trouble| self.trouble.as_ref() != Some(trouble)) {
+            log::error!("{trouble}");
         }
+        if trouble.is_none() {
+            self.kept = Some(memory);
+        }
+        self.trouble = trouble;
     }
 }
 
-fn load(path: &Path) -> anyhow::Result<Option<u64>> {
-    let bytes = match read_bounded(path, FILE_BYTES_MAX) {
+fn load(path: &Path) -> anyhow::Result<Option<ChainMemory>> {
+    let bytes = match read_bounded(path, CHAIN_MEMORY_BYTES_MAX as u64) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         bytes => bytes.with_context(|| format!("cannot read {}", path.display()))?,
     };
-    let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.strip_suffix('\n')?.parse().ok());
     let remedy = || {
         format!(
             "{} does not hold the generation of the key that has last signed the map in etcd: write the generation there that `flashmob key show` has, and \
@@ -119,5 +153,5 @@ fn load(path: &Path) -> anyhow::Result<Option<u64>> {
             path.display()
         )
     };
-    Ok(Some(number.with_context(remedy)?))
+    Ok(Some(ChainMemory::parse(&bytes).with_context(remedy)?))
 }

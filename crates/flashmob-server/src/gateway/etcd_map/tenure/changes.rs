@@ -54,12 +54,16 @@ impl Tenure {
                         (true, _) => Ok(()),
                         (false, true) if is_done => Ok(()),
                         (false, true) => {
-                            let text =
-                                format!("{}: the map was written by an attempt that seemed to fail", shared.name);
+                            let key = exchange.map_or_else(Vec::new, |exchange| exchange.key.clone());
+                            let text = format!(
+                                "{}: the map was written by an attempt that seemed to fail, or somebody else has changed {}",
+                                shared.name,
+                                String::from_utf8_lossy(&key)
+                            );
                             let mut values = done.responses.iter().flat_map(|found| &found.kvs);
-                            let found = values.find(|kv| exchange.is_some_and(|exchange| kv.key == exchange.key));
+                            let found = values.find(|kv| kv.key == key).map(|kv| kv.value.clone());
                             let failure = MapFailure { failure: Failure::Io, text };
-                            Err(NotExchanged { failure, found: found.map(|kv| kv.value.clone()) })
+                            Err(NotExchanged { failure, found: Some(found) })
                         }
                         (false, false) => {
                             shared.depose(done.responses.iter().find_map(leader_in));
@@ -94,6 +98,6 @@ pub struct Exchange {
 #[derive(Debug)]
 pub struct NotExchanged {
     pub failure: MapFailure,
-    /// The value that it has, if that is another one.
-    pub found: Option<Vec<u8>>,
+    /// The value that it has, if that is another one; `Some(None)` is that there is no key.
+    pub found: Option<Option<Vec<u8>>>,
 }

@@ -71,8 +71,7 @@ impl Cluster {
     /// The map without taking charge, and how many bytes it has.
     fn look(&self) -> (MapImage, u64) {
         let etcd = Etcd::new(&self.config.endpoints, None).unwrap();
-        let found = read(&etcd, &self.keys).unwrap().expect("there is a map");
-        let opened = found.open("etcd", None, false).unwrap();
+        let opened = read(&etcd, &self.keys, "etcd", Believes::default()).unwrap().expect("there is a map");
         (opened.image, opened.bytes)
     }
 

@@ -85,6 +85,13 @@ fn forged(image: &MapImage) -> Vec<u8> {
     batch
 }
 
+/// The gateway's keys are others: what its loop does then.
+fn sign_anew(map: &mut EtcdMap, image: &MapImage, keys: MapKeys) {
+    if map.sign_with(keys) {
+        map.rewrite(&encode_snapshot(image)).unwrap();
+    }
+}
+
 /// A map with three batches.
 fn with_batches(keyed: &Keyed) -> (EtcdMap, MapImage) {
     let mut image = new_image(FEW);
@@ -214,10 +221,10 @@ fn another_key_signs_the_map_anew_and_the_one_before_signs_nothing_more() {
     keyed.folder().rotate_gateway(None, None).unwrap();
     // A second look at the same keys changes nothing.
     let snapshot = map.snapshot.clone();
-    map.sign_with(keyed.keys()).unwrap();
+    sign_anew(&mut map, &image, keyed.keys());
     assert_ne!(map.snapshot, snapshot);
     let snapshot = map.snapshot.clone();
-    map.sign_with(keyed.keys()).unwrap();
+    sign_anew(&mut map, &image, keyed.keys());
     assert_eq!(map.snapshot, snapshot);
     append(&mut map, &mut image, 1).unwrap();
     assert_eq!(keyed.open().unwrap().1, image);
@@ -246,10 +253,11 @@ fn a_key_that_was_replaced_while_no_gateway_ran_signs_the_map_at_the_next_start(
     let before = keyed.keys();
     drop(map);
     keyed.folder().rotate_gateway(None, None).unwrap();
-    // Elsewhere it is not known that generation 1 was the last.
+    // The one that has not left it believes nothing that the former key has signed.
     let second = tempfile::tempdir().unwrap();
     let refused = keyed.open_with(keyed.trust_in(second.path(), keyed.keys()), false).map(drop).unwrap_err();
-    assert!(refused.contains("--accept-unsigned"), "{refused}");
+    assert!(refused.contains("start the gateway first that has ended last"), "{refused}");
+    assert!(refused.contains("/part/") && !refused.contains("--accept-unsigned"), "{refused}");
     let (mut map, read) = keyed.open().unwrap();
     assert_eq!((read, map.end.unwrap().generation), (image.clone(), 2));
     append(&mut map, &mut image, 1).unwrap();
@@ -258,6 +266,164 @@ fn a_key_that_was_replaced_while_no_gateway_ran_signs_the_map_at_the_next_start(
     let refused = keyed.open_with(keyed.trust_in(third.path(), before), false).map(drop).unwrap_err();
     assert!(refused.contains("generation 2, and this gateway's is of generation 1: copy the folder"), "{refused}");
     assert_eq!(keyed.open().unwrap().1, image);
+}
+
+/// Two gateways that take turns, each with a file of its own, and a copy of the folder of keys.
+struct Two {
+    keyed: Keyed,
+    dirs: [TempDir; 2],
+    image: MapImage,
+    /// The gateway's key that somebody has stolen.
+    stolen: GatewayKeys,
+}
+
+const A: usize = 0;
+const B: usize = 1;
+
+impl Two {
+    /// Both were in charge, first B, then A, and have ended.
+    fn new() -> Two {
+        let keyed = Keyed::new();
+        let stolen = keyed.folder().load().unwrap();
+        let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let mut two = Two { keyed, dirs, image: new_image(FEW), stolen };
+        let trust = two.trust(B);
+        let map = EtcdMap::create(two.keyed.cluster.follow("B"), two.keyed.cluster.keys.clone(), trust, &two.image);
+        drop(map.unwrap());
+        for which in [B, A, B, A] {
+            two.serve(which).unwrap();
+        }
+        two
+    }
+
+    fn trust(&self, which: usize) -> Option<Trust> {
+        self.keyed.trust_in(self.dirs[which].path(), self.keyed.keys())
+    }
+
+    fn rotate(&self) {
+        self.keyed.folder().rotate_gateway(None, None).unwrap();
+    }
+
+    /// A gateway starts, decides something, and ends in order.
+    fn serve(&mut self, which: usize) -> Result<(), String> {
+        let (mut map, read) = self.keyed.open_with(self.trust(which), false)?;
+        assert_eq!(read, self.image, "the map that was there last");
+        append(&mut map, &mut self.image, 1).unwrap();
+        Ok(())
+    }
+
+    fn refusal(&mut self, which: usize) -> String {
+        self.serve(which).expect_err("it is refused")
+    }
+
+    /// Somebody begins a map with the stolen key, in which another copy is current.
+    fn forge(&self) {
+        let thief = tempfile::tempdir().unwrap();
+        let keys = self.keyed.cluster.keys.clone();
+        let trust = self.keyed.trust_in(thief.path(), map_keys(&self.stolen));
+        let tenure = self.keyed.cluster.follow("thief");
+        let mut image = self.image.clone();
+        image
+            .apply(&Record::Marks { first_chunk: 0, count: 1, marks: Marks { behind: 1, ..Marks::default() } })
+            .unwrap();
+        self.keyed.restore(&[]);
+        drop(EtcdMap::create(tenure, keys, trust, &image).unwrap());
+    }
+}
+
+#[test]
+fn a_stolen_key_that_was_replaced_signs_nothing_for_either_of_two_gateways() {
+    // The gateway that has ended last is the first to start; then the other one.
+    let mut two = Two::new();
+    let before = two.keyed.all();
+    two.rotate();
+    for which in [A, B] {
+        two.forge();
+        assert!(two.refusal(which).contains("generation 1, which was replaced: generation 2"), "{which}");
+    }
+    two.keyed.restore(&before);
+    assert!(two.refusal(B).contains("start the gateway first that has ended last"));
+    two.serve(A).unwrap();
+    let now = two.keyed.all();
+    for which in [B, A] {
+        two.forge();
+        assert!(two.refusal(which).contains("generation 1, which was replaced"), "{which}");
+        two.keyed.restore(&before);
+        assert!(two.refusal(which).contains("generation 1, which was replaced"), "{which}: an earlier state");
+    }
+    two.keyed.restore(&now);
+    for which in [B, A, B] {
+        two.serve(which).unwrap();
+    }
+}
+
+#[test]
+fn a_rotation_while_one_of_two_gateways_runs_leaves_no_use_of_the_former_key_to_the_other() {
+    let mut two = Two::new();
+    let (mut map, _) = two.keyed.open_with(two.trust(A), false).unwrap();
+    append(&mut map, &mut two.image, 1).unwrap();
+    let before = two.keyed.all();
+    two.rotate();
+    sign_anew(&mut map, &two.image, two.keyed.keys());
+    let now = two.keyed.all();
+    // It is killed, or stopped; the other one knows generation 1 alone.
+    std::mem::forget(map);
+    for which in [B, A] {
+        two.forge();
+        assert!(two.refusal(which).contains("generation 1, which was replaced: generation 2"), "{which}");
+        two.keyed.restore(&before);
+        assert!(two.refusal(which).contains("generation 1, which was replaced: generation 2"), "{which}");
+    }
+    two.keyed.restore(&now);
+    for which in [B, A, B] {
+        two.serve(which).unwrap();
+    }
+}
+
+#[test]
+fn a_gateway_that_was_killed_or_followed_leaves_no_state_that_a_replaced_key_counts_for() {
+    let mut two = Two::new();
+    let (map, _) = two.keyed.open_with(two.trust(A), false).unwrap();
+    std::mem::forget(map);
+    two.rotate();
+    assert!(two.refusal(A).contains("start the gateway first that has ended last"));
+    // A person who has looked at it says that it counts. It has to be this cluster's all the same.
+    let all = two.keyed.all();
+    let (key, value) = all.iter().find(|(key, _)| String::from_utf8_lossy(key).contains("/part/")).unwrap();
+    let mut bad = value.clone();
+    bad[300] ^= 1;
+    two.keyed.cluster.model.set(key, &bad);
+    let refused = two.keyed.open_with(two.trust(A), true).map(drop).unwrap_err();
+    assert!(refused.contains("not what a gateway") && !refused.contains("--accept-unsigned"), "{refused}");
+    two.keyed.restore(&all);
+    assert_eq!(two.keyed.open_with(two.trust(A), true).unwrap().1, two.image);
+    two.serve(B).unwrap();
+
+    // Another one has taken charge before it has ended.
+    let (mut map, _) = two.keyed.open_with(two.trust(A), false).unwrap();
+    two.serve(B).unwrap();
+    append(&mut map, &mut two.image.clone(), 1).unwrap_err();
+    drop(map);
+    let file = |which: usize| std::fs::read_to_string(two.dirs[which].path().join("pool.signed")).unwrap();
+    assert_eq!(file(A), "2\n");
+    assert!(file(B).len() > 128, "{}", file(B));
+}
+
+#[test]
+fn a_cluster_whose_key_was_replaced_while_no_gateway_ran_has_its_map() {
+    let mut two = Two::new();
+    let before = two.keyed.all();
+    two.keyed.folder().rotate_cluster().unwrap();
+    two.keyed.folder().end_rotation(None).unwrap().unwrap();
+    two.forge();
+    for which in [A, B] {
+        assert!(two.refusal(which).contains("not what a gateway of this cluster"), "{which}");
+    }
+    two.keyed.restore(&before);
+    assert!(two.refusal(B).contains("not what a gateway of this cluster"));
+    for which in [A, B] {
+        two.serve(which).unwrap();
+    }
 }
 
 #[test]
@@ -271,8 +437,11 @@ fn an_unsigned_map_is_signed_if_that_is_asked_for_and_once() {
     let (mut map, read) = keyed.open_with(keyed.trust(), true).unwrap();
     assert_eq!(read, image);
     append(&mut map, &mut image, 1).unwrap();
-    let again = keyed.open_with(keyed.trust(), true).map(drop).unwrap_err();
-    assert!(again.contains("start without --accept-unsigned"), "{again}");
+    // Another volume of the gateway may need it still.
+    drop(map);
+    let (map, read) = keyed.open_with(keyed.trust(), true).unwrap();
+    assert_eq!(read, image);
+    drop(map);
     assert_eq!(keyed.open().unwrap().1, image);
     // The other way round.
     let refused = keyed.open_with(None, false).map(drop).unwrap_err();
@@ -280,31 +449,126 @@ fn an_unsigned_map_is_signed_if_that_is_asked_for_and_once() {
 }
 
 #[test]
-fn a_map_that_was_changed_under_a_gateway_is_not_signed_with_its_next_key() {
+fn what_was_changed_under_a_gateway_is_replaced_by_its_own_map_when_the_key_is_rotated() {
+    type Change = fn(&Keyed, &EtcdMap, &MapImage);
+    let changes: [Change; 6] = [
+        |keyed, map, image| keyed.cluster.model.set(&keyed.cluster.keys.batch(&map.snapshot, 4), &forged(image)),
+        |keyed, map, _| keyed.cluster.model.remove(&keyed.cluster.keys.batch(&map.snapshot, 3)),
+        |keyed, _, _| keyed.restore(&[]),
+        |keyed, _, _| keyed.cluster.model.set(&keyed.cluster.keys.head(), b"no JSON"),
+        |keyed, _, _| {
+            keyed.cluster.model.set(&keyed.cluster.keys.head(), br#"{"snapshot":"7f-9","parts":1,"bytes":9}"#)
+        },
+        |keyed, _, image| {
+            let stranger = Keyed::new();
+            stranger.create(image);
+            keyed.restore(&stranger.all());
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let keyed = Keyed::new();
+        let (mut map, mut image) = with_batches(&keyed);
+        change(&keyed, &map, &image);
+        keyed.folder().rotate_gateway(None, None).unwrap();
+        assert!(map.sign_with(keyed.keys()));
+        // The loop tries again, and status says so meanwhile.
+        let tries = (1..4).find(|_| map.rewrite(&encode_snapshot(&image)).is_ok());
+        assert!(tries.is_some_and(|tries| tries < 3), "{number}: {tries:?}");
+        append(&mut map, &mut image, 1).unwrap();
+        let (map, read) = keyed.open().unwrap();
+        assert_eq!((read, map.end.unwrap().generation), (image, 2), "{number}");
+    }
+}
+
+#[test]
+fn changes_before_the_map_is_signed_anew_have_the_former_key() {
+    let keyed = Keyed::new();
+    let (mut map, mut image) = with_batches(&keyed);
+    keyed.folder().rotate_gateway(None, None).unwrap();
+    assert!(map.sign_with(keyed.keys()));
+    append(&mut map, &mut image, 1).unwrap();
+    drop(map);
+    let (map, read) = keyed.open().unwrap();
+    assert_eq!((read, map.end.unwrap().generation), (image, 2));
+}
+
+#[test]
+fn a_rotation_without_room_is_made_up_for_at_the_next_start() {
     let keyed = Keyed::new();
     let (mut map, image) = with_batches(&keyed);
-    keyed.cluster.model.set(&keyed.cluster.keys.batch(&map.snapshot, 4), &forged(&image));
     keyed.folder().rotate_gateway(None, None).unwrap();
-    let failure = map.sign_with(keyed.keys()).unwrap_err();
-    assert!(map.is_spent && failure.text.contains("not signed"), "{failure:?}");
-    // An earlier state is none of this gateway's, either.
+    assert!(map.sign_with(keyed.keys()));
+    for room in [0, 1] {
+        keyed.cluster.model.set_room(Some(room));
+        map.rewrite(&encode_snapshot(&image)).unwrap_err();
+    }
+    drop(map);
+    // There is room to take charge, and for no snapshot.
+    keyed.cluster.model.set_room(Some(2));
+    let refusal = keyed.refusal();
+    assert!(refusal.contains("is full"), "{refusal}");
+    keyed.cluster.model.set_room(None);
+    let (map, read) = keyed.open().unwrap();
+    assert_eq!((read, map.end.unwrap().generation), (image, 2));
+}
+
+#[test]
+fn a_map_that_is_missing_though_it_was_signed_is_not_begun_anew() {
     let keyed = Keyed::new();
-    let (mut map, image) = with_batches(&keyed);
-    keyed.cluster.model.remove(&keyed.cluster.keys.batch(&map.snapshot, 3));
-    keyed.folder().rotate_gateway(None, None).unwrap();
-    let failure = map.sign_with(keyed.keys()).unwrap_err();
-    assert!(map.is_spent && failure.text.contains("is not the one that this gateway has written"), "{failure:?}");
-    map.rewrite(&encode_snapshot(&image)).unwrap();
+    let (map, image) = with_batches(&keyed);
+    drop(map);
+    let Cluster { model, keys, .. } = &keyed.cluster;
+    model.remove(&keys.head());
+    let before = keyed.all();
+    let open = || EtcdMap::open(keyed.cluster.follow("next"), keys.clone(), keyed.trust(), false);
+    assert!(open().unwrap().is_none());
+    let create = |of: fn(Tenure, Keys, Option<Trust>, &MapImage) -> anyhow::Result<EtcdMap>| {
+        of(keyed.cluster.follow("next"), keys.clone(), keyed.trust(), &image)
+    };
+    let refused = create(EtcdMap::create_first).unwrap_err().to_string();
+    let told =
+        ["/flashmob/pool/map/head is missing", "pool.signed", "etcdctl del --prefix /flashmob/pool/", "volume recover"];
+    assert!(told.iter().all(|told| refused.contains(told)), "{refused}");
+    let of_map = |all: &[(Vec<u8>, Vec<u8>)]| {
+        all.iter().filter(|(key, _)| String::from_utf8_lossy(key).contains("/map/")).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(of_map(&keyed.all()), of_map(&before));
+    // One that was recovered into a file is put there.
+    drop(create(EtcdMap::create).unwrap());
     assert_eq!(keyed.open().unwrap().1, image);
+    // A new volume has nothing to be missed.
+    std::fs::remove_file(keyed.dir.path().join("pool.signed")).unwrap();
+    keyed.restore(&[]);
+    assert!(create(EtcdMap::create_first).is_ok());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_and_written_later() {
+    let keyed = Keyed::new();
+    let folder = keyed.dir.path().join("gone");
+    let mut image = new_image(FEW);
+    let trust = keyed.trust_in(&folder, keyed.keys());
+    let mut map = EtcdMap::create(keyed.cluster.follow("first"), keyed.cluster.keys.clone(), trust, &image).unwrap();
+    for _ in 0..2 {
+        let told = map.look().expect("it cannot be written");
+        assert!(told.contains("pool.signed") && told.contains("make room"), "{told}");
+        append(&mut map, &mut image, 1).unwrap();
+    }
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!(map.look(), None);
+    assert_eq!(std::fs::read_to_string(folder.join("pool.signed")).unwrap(), "1\n");
 }
 
 #[test]
 fn a_file_that_tells_no_generation_is_named() {
     let keyed = Keyed::new();
-    with_batches(&keyed);
+    let (map, _) = with_batches(&keyed);
     let path = keyed.dir.path().join("pool.signed");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
-    for bad in ["", "1", "one\n", "99999999999999999999999999999999\n"] {
+    drop(map);
+    let left = std::fs::read_to_string(&path).unwrap();
+    assert!(left.starts_with("1 ") && left.len() == 2 + 2 * 64 + 1, "{left:?}");
+    for bad in ["", "1", "one\n", "99999999999999999999999999999999\n", &left[..100], &format!("{left}{left}")] {
         std::fs::write(&path, bad).unwrap();
         let error = Trust::open(keyed.keys(), "pool", path.clone()).unwrap_err().to_string();
         assert!(error.contains("pool.signed") && error.contains("flashmob key show"), "{bad:?}: {error}");
