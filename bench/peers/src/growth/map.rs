@@ -191,6 +191,7 @@ impl Bed {
             remembered: None,
             mirror: None,
             knows_marks: false,
+            keeps_age: false,
         };
         let id = LinkId(n as usize);
         self.core(|gateway, now| {
