@@ -59,7 +59,9 @@ start second "$FLASHMOB" gateway --take-over "$DIR/second/gateway.toml"
 started second 'volume pool ready'
 kill -CONT "${PID[gateway]}"
 started gateway 'another gateway|later gateway'
-refused 'the first gateway fails reads now' 'error|refused|not' nbdcopy "$URI" "$DIR/never"
+refused 'the first gateway answers no read now' 'error|refused|not' nbdcopy "$URI" "$DIR/never"
+finish gateway 20
+check 'it ends, so that who supervises it starts it again' test "$STATUS" -eq 1
 stop second
 # It has another home now, and need not be told again.
 start third "$FLASHMOB" gateway "$DIR/second/gateway.toml"
@@ -67,7 +69,6 @@ started third 'volume pool ready'
 stop third
 
 # A map that is older than what nodes know is refused: its marks would show old copies as current.
-stop gateway
 cp "$DIR/old.map" "$DIR/gateway.toml.pool.map"
 run_gateway
 started gateway 'later gateway is in charge|map is old'

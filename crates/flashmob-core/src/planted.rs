@@ -197,6 +197,10 @@ listed! {
         ReturnedCopyCurrent => "returned-copy-current",
         /// The copy that becomes current as a loss is accepted is used before that is durable.
         AcceptedEarly => "accepted-early",
+        /// A map whose end was dropped is served at once, as if that had never had effect.
+        CutMapTrusted => "cut-map-trusted",
+        /// The decisions that a map lacks are not taken from a mirror that continues it.
+        LaterMirrorRefused => "later-mirror-refused",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -231,7 +235,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::AcceptedEarly;
+    const LAST_OF_COPIES: Bug = Bug::LaterMirrorRefused;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

@@ -67,6 +67,21 @@ impl History {
         let next = self.starts.get(at + 1)?;
         (mirror.version >= next.version).then(|| Lacking::Decisions(mirror.version - next.version + 1))
     }
+
+    /// Whether a mirror with this history has all that the map had before its present start, and more. If the map `is_cut`, earlier starts that the
+    /// mirror does not know count like the present one: they have decided nothing that counts.
+    #[must_use]
+    pub fn is_continued_by(&self, mirror: &History, is_cut: bool) -> bool {
+        let Some(at) = self.starts.iter().rposition(|start| mirror.starts.contains(start)) else { return false };
+        let Some(next) = self.starts.get(at + 1).filter(|_| is_cut || at + 2 == self.starts.len()) else {
+            return false;
+        };
+        let is_common = |start: &&Start| self.starts.contains(start);
+        // A start that began with less than the map had is another branch.
+        let branch = mirror.starts.iter().skip_while(|start| !is_common(start)).find(|start| !is_common(start));
+        let version = mirror.present.0.saturating_add(mirror.decisions);
+        version >= next.version && branch.is_none_or(|first| first.version >= next.version)
+    }
 }
 
 /// Adds a start, and forgets the first of too many.

@@ -8,6 +8,7 @@ use super::placement::{PlacementError, place};
 use super::slots::Slots;
 use super::tally::{MapCounts, Tally};
 use super::{MapError, PLACES_MAX, Record, is_unknown_extent};
+use crate::planted::{self, Bug};
 use crate::wire::mirror::decisions;
 
 /// The place of one copy of a chunk.
@@ -79,6 +80,8 @@ pub struct MapImage {
     pub(super) gone: BTreeSet<u16>,
     /// How many chunks clients may use.
     pub(super) shown: u32,
+    /// Decisions at its end may have been lost.
+    is_cut: bool,
     /// Of each chunk.
     marks: Vec<Marks>,
     tally: Tally,
@@ -154,6 +157,7 @@ impl MapImage {
             joining: BTreeMap::new(),
             gone: BTreeSet::new(),
             shown: 0,
+            is_cut: false,
             marks,
             tally,
         }
@@ -216,6 +220,29 @@ impl MapImage {
     #[must_use]
     pub fn losses_told(&self) -> u64 {
         self.losses_told
+    }
+
+    /// Whether its end was dropped: see [`MapImage::cut`].
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Bytes behind its last whole batch were dropped when it was opened. A batch that was not written whole has had no effect; one that was
+    /// damaged later has, and the two look alike. So all chunks are open, and nodes are waited for whose mirrors may have what is missing. A volume
+    /// with one copy has nothing that could differ.
+    pub fn cut(&mut self) -> Result<(), MapError> {
+        if self.copies == 1 || planted::is(Bug::CutMapTrusted) {
+            return Ok(());
+        }
+        self.is_cut = true;
+        self.open_all()
+    }
+
+    /// Takes all chunks for open: their copies are compared.
+    pub(super) fn open_all(&mut self) -> Result<(), MapError> {
+        let all = (0..self.chunks()).map(|chunk| (chunk, Marks { is_open: true, ..self.marks(chunk) }));
+        Record::of_marks(all).iter().try_for_each(|record| self.change(record))
     }
 
     /// Where its file was last used; `None` if that was never noted.
@@ -341,6 +368,7 @@ impl MapImage {
         self.version = version;
         // Somebody may have been shown more than the mirror says.
         self.shown = self.chunks();
+        self.is_cut = false;
         Ok(())
     }
 
@@ -418,6 +446,10 @@ impl MapImage {
             Record::Gone { member } => self.remove_member(member),
             Record::Shown { chunks } => self.show(chunks),
             Record::Shrunk { chunks } => self.shrink(chunks),
+            Record::Cut { is_cut } => {
+                self.is_cut = is_cut;
+                Ok(())
+            }
         }
     }
 
@@ -533,6 +565,7 @@ impl MapImage {
         }
         records.extend(self.home.map(|home| Record::Home { home }));
         records.extend(self.was_linear.then_some(Record::Linear));
+        records.extend(self.is_cut.then_some(Record::Cut { is_cut: true }));
         records.extend(self.leaving().map(|member| Record::Leaving { member, is_leaving: true }));
         records.extend(self.is_balancing.then_some(Record::Balance { is_wanted: true }));
         records.extend(self.addresses.iter().map(|(&member, (address, is_seed))| Record::Address {

@@ -55,7 +55,7 @@ pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, identity_o
 pub use placement::PlacementError;
 pub use plan::{Plan, Step};
 pub use record::Record;
-pub use recover::{Found, RecoverError, Recovered, Terms, mirror_state, recover};
+pub use recover::{Found, RecoverError, Recovered, Terms, catch_up, mirror_state, recover};
 pub use signed::{Listen, SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Unreadable, Verify, Writer, sign_part};
 pub use tally::MapCounts;
 

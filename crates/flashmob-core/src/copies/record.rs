@@ -163,6 +163,11 @@ pub enum Record {
         /// From 1 to as many as there were.
         chunks: u32,
     },
+    /// Whether the end of the map was dropped, as it was damaged, and the decisions there may have had effect: see [`MapImage::cut`](super::MapImage::cut).
+    Cut {
+        /// Nodes are waited for that may know of them.
+        is_cut: bool,
+    },
 }
 
 listed! {
@@ -191,6 +196,7 @@ listed! {
         Gone = 19 => "gone",
         Shown = 20 => "shown",
         Shrunk = 21 => "shrunk",
+        Cut = 22 => "cut",
     }
 }
 
@@ -233,6 +239,7 @@ impl Record {
             Record::Gone { .. } => Kind::Gone,
             Record::Shown { .. } => Kind::Shown,
             Record::Shrunk { .. } => Kind::Shrunk,
+            Record::Cut { .. } => Kind::Cut,
         }
     }
 
@@ -311,7 +318,7 @@ impl Record {
                 out.extend_from_slice(&member.to_le_bytes());
                 out.push(u8::from(*is_leaving));
             }
-            Record::Balance { is_wanted } => out.push(u8::from(*is_wanted)),
+            Record::Balance { is_wanted: flag } | Record::Cut { is_cut: flag } => out.push(u8::from(*flag)),
             Record::Address { member, address, is_seed } => {
                 out.extend_from_slice(&member.to_le_bytes());
                 out.push(u8::from(*is_seed));
@@ -410,6 +417,10 @@ impl Record {
             Kind::Gone => Record::Gone { member: fields.u16()? },
             Kind::Shown => Record::Shown { chunks: fields.u32()? },
             Kind::Shrunk => Record::Shrunk { chunks: fields.u32()? },
+            Kind::Cut => {
+                let flag = fields.u8()?;
+                return Ok((flag <= 1).then_some(Record::Cut { is_cut: flag == 1 }));
+            }
         }))
     }
 }
@@ -442,7 +453,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..22, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..23, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -464,7 +475,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[22; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[23; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 4;
@@ -480,6 +491,9 @@ mod tests {
             (&[18, 3, 0, 3], false),
             (&[17, 3, 0, 1, 1, 0, 97], true),
             (&[17, 3, 0, 2, 1, 0, 97], false),
+            (&[22, 0], true),
+            (&[22, 1], true),
+            (&[22, 2], false),
         ] {
             assert_eq!(Record::decode(&mut Fields::new(bytes, "record")).is_ok(), is_ok, "{bytes:?}");
         }

@@ -4,7 +4,7 @@
 //! chunk is open, or that a copy is current again. So all chunks are taken for open: the gateway compares their copies when it starts.
 
 use super::signed::{self, Unreadable, Verify};
-use super::{MapError, MapImage, Marks, Record, ReplayError, is_unknown_extent, replay};
+use super::{MapError, MapImage, Member, ReplayError, is_unknown_extent, replay};
 use crate::planted::{self, Bug};
 use crate::wire::generation::{first_of, generation_of};
 use crate::wire::hello::Charge;
@@ -155,7 +155,9 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
     let floor = first_of(terms.generation).ok_or(MapError::Version)?;
     let epoch = latest(|charge| charge.epoch, claimed(MapImage::epoch, image.epoch()));
     let epoch = later(epoch.max(floor)).ok_or(MapError::Version)?;
-    open_all(&mut image)?;
+    if !planted::is(Bug::RecoveredTrusted) {
+        image.open_all()?;
+    }
     let history = image.history();
     // Larger by more than the epoch, so that it counts for more decisions than mirrors that were not found, and than earlier recoveries.
     let decisions = claimed(MapImage::decisions, floor);
@@ -281,11 +283,34 @@ fn no_mirror(found: &[Found<'_>], mirrors: &[Result<Mirrored, Unreadable>]) -> R
     why.map_or(RecoverError::NoMirror, |(node, why)| RecoverError::NoneUsable(u128::from_be_bytes(node.extent_id), why))
 }
 
-/// Takes all chunks for open.
-fn open_all(image: &mut MapImage) -> Result<(), MapError> {
-    if planted::is(Bug::RecoveredTrusted) {
-        return Ok(());
+/// The map with the decisions that it lacks, if one of these nodes has them in its mirror, and that continues the map: it is to be written by
+/// whoever asks if nothing that counts was decided with the map since. All chunks are open, and nodes are waited for as after a cut. `None` if no mirror
+/// does, or it is not believed.
+///
+/// A map whose dropped end was noticed lacks a batch, which the mirror has as a whole. Otherwise it may be any older state, and no other node may know
+/// more: then each has to be there with a mirror.
+#[must_use]
+pub fn catch_up(map: &MapImage, found: &[Found<'_>], terms: &Terms<'_>) -> Option<MapImage> {
+    let history = map.history();
+    let image_of = |node: &Found<'_>| {
+        let image = mirrored(node, terms).ok()?.image;
+        (image.map_id() == map.map_id()).then_some(image)
+    };
+    let continues =
+        |node: &Found<'_>| image_of(node).is_some_and(|image| history.is_continued_by(&image.history(), map.is_cut()));
+    let is_known = |(number, member): (u16, &Member)| {
+        let node = found.iter().find(|node| node.extent_id == member.extent_id);
+        let agrees = node.is_some_and(|node| {
+            image_of(node).is_some_and(|image| history.lacking(&state_of(&image, 0)).is_none()) || continues(node)
+        });
+        agrees || map.is_gone(number) || is_unknown_extent(&member.extent_id)
+    };
+    if !map.is_cut() && !(0..).zip(map.members()).all(is_known) {
+        return None;
     }
-    let all = (0..image.chunks()).map(|chunk| (chunk, Marks { is_open: true, ..image.marks(chunk) }));
-    Record::of_marks(all).iter().try_for_each(|record| image.change(record))
+    // What the others remember of charges counts, and what they have in their mirrors does not.
+    let found = found.iter().map(|node| if continues(node) { *node } else { Found { mirror: &[], ..*node } });
+    let mut image = recover(&found.collect::<Vec<_>>(), &Terms { map: None, ..*terms }).ok()?.image;
+    image.cut().ok()?;
+    Some(image)
 }

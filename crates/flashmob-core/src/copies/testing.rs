@@ -82,6 +82,7 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
         }),
         1 => (member(), any::<bool>()).prop_map(|(member, is_leaving)| Record::Leaving { member, is_leaving }),
         1 => any::<bool>().prop_map(|is_wanted| Record::Balance { is_wanted }),
+        1 => any::<bool>().prop_map(|is_cut| Record::Cut { is_cut }),
         1 => (2..7u16, 0..20u64, 0..9u64).prop_map(|(number, extent, slots)| {
             let domain = format!("domain {}", number % 3);
             Record::Member { number, extent_id: id(extent), size_bytes: slots * CHUNK, domain }

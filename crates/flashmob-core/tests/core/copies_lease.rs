@@ -120,6 +120,9 @@ fn a_gateway_that_was_deposed_says_nothing_if_another_answers() {
         bed.gateway.link_rx(link).extend(&bytes_of(|out| Refuse { reason: RefuseReason::Deposed, text }.encode(out)));
         bed.gateway.process_link(bed.now, link);
         assert!(bed.gateway.deposed(0).is_some());
+        // Before anything is decided, the owner of the map may look whether a mirror has what it lacks.
+        assert_eq!(bed.gateway.may_catch_up(0), is_answered);
+        bed.gateway.stay_deposed(bed.now, 0);
         for op in [Op::Read, Op::Write] {
             bed.submit(client, op, 0, BLOCK as u32);
         }

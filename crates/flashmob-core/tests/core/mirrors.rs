@@ -6,7 +6,8 @@ use crate::testing::{
     GatewayBed, NodeBed, Reads, bytes_of, frames, gateway_config, hello, node_config, volume, welcome,
 };
 use flashmob_core::copies::{
-    Found, MapImage, Member, Record, RecoverError, Recovered, Terms, Unreadable, encode_snapshot, mirror_state, recover,
+    Found, MapImage, Marks, Member, Record, RecoverError, Recovered, Terms, Unreadable, catch_up, encode_snapshot,
+    mirror_state, recover,
 };
 use flashmob_core::gateway::{Action, CopiesSpec, LinkId, LinkPhase, ReplaceError, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
@@ -572,6 +573,97 @@ fn an_older_map_that_has_decided_as_much_as_it_lacks_is_refused_and_so_is_the_la
     bed.mirrors = [a, b.clone(), b];
     (0..3).for_each(|node| bed.link(node, true));
     assert!((0..3).all(|node| bed.is_linked(node)));
+}
+
+/// A map that was started once, and its continuation: copy 0 of chunk 0 is behind.
+fn map_and_mirror() -> (MapImage, MapImage) {
+    let mut map = map();
+    map.apply(&Record::Epoch { epoch: 1, nonce: 1 }).unwrap();
+    let mut mirror = map.clone();
+    let marks = Marks { is_open: true, behind: 1, ..Marks::default() };
+    mirror.apply(&Record::Marks { first_chunk: 0, count: 1, marks }).unwrap();
+    (map, mirror)
+}
+
+fn started(mut map: MapImage) -> MapImage {
+    let epoch = map.epoch() + 1;
+    map.apply(&Record::Epoch { epoch, nonce: epoch + 200 }).unwrap();
+    map
+}
+
+#[test]
+fn a_map_whose_end_was_dropped_serves_nothing_before_all_nodes_are_linked() {
+    let mut cut = map();
+    cut.cut().unwrap();
+    assert_eq!(cut.counts().open, cut.chunks(), "all copies are compared");
+    let mut bed = Bed::with(started(cut));
+    let client = bed.gateway.gateway.native_opened(0).unwrap();
+    (0..2).for_each(|node| bed.link(node, true));
+    bed.gateway.submit(client, Op::Read, 0, 4096);
+    let waits = |bed: &Bed| bed.gateway.gateway.copies_status(bed.gateway.now, 0).unwrap().waits_for;
+    bed.pass_with(Duration::from_secs(20), &[0, 1]);
+    assert!(waits(&bed).is_some_and(|left| left < Duration::from_secs(8)), "{:?}", waits(&bed));
+    bed.link(2, true);
+    bed.store_all();
+    assert_eq!(waits(&bed), None);
+    assert!(!bed.gateway.gateway.map(0).unwrap().is_cut(), "a later start need not wait");
+}
+
+#[test]
+fn a_map_whose_end_was_dropped_is_served_after_a_long_time() {
+    let mut cut = map();
+    cut.cut().unwrap();
+    let mut bed = Bed::with(started(cut));
+    (0..2).for_each(|node| bed.link(node, true));
+    let waits = |bed: &Bed| bed.gateway.gateway.copies_status(bed.gateway.now, 0).unwrap().waits_for;
+    // Nine times the default of `evict_after`.
+    bed.pass_with(Duration::from_secs(26), &[0, 1]);
+    assert!(waits(&bed).is_some());
+    bed.pass_with(Duration::from_secs(2), &[0, 1]);
+    assert_eq!(waits(&bed), None);
+}
+
+#[test]
+fn decisions_may_be_taken_from_a_mirror_until_something_is_decided() {
+    let (map, mirror) = map_and_mirror();
+    for is_used in [false, true] {
+        let mut bed = Bed::with(started(map.clone()));
+        (0..2).for_each(|node| bed.link(node, true));
+        bed.store_all();
+        let client = bed.gateway.gateway.native_opened(0).unwrap();
+        for chunk in (0..4).filter(|_| is_used) {
+            bed.gateway.submit(client, Op::Write, chunk * CHUNK_BYTES, 4096);
+        }
+        bed.store_all();
+        bed.mirrors[2] = encode_snapshot(&mirror);
+        bed.link(2, true);
+        assert!(!bed.is_linked(2));
+        assert!(bed.gateway.gateway.deposed(0).is_some());
+        assert_eq!(bed.gateway.gateway.may_catch_up(0), !is_used);
+        bed.gateway.gateway.stay_deposed(bed.gateway.now, 0);
+        assert!(!bed.gateway.gateway.may_catch_up(0));
+    }
+}
+
+#[test]
+fn the_decisions_of_a_mirror_that_continues_a_map_are_taken() {
+    let found = |n: u8, mirror| Found { extent_id: [n; 16], charge: None, mirror };
+    let (map, mirror) = map_and_mirror();
+    let (old, new) = (encode_snapshot(&map), encode_snapshot(&mirror));
+    let caught = catch_up(&started(map.clone()), &[found(1, &old), found(2, &new), found(3, &old)], &at(1)).unwrap();
+    assert_eq!((caught.marks(0).behind, caught.counts().open), (1, 4));
+    assert!(caught.epoch() > mirror.epoch() + 1 && caught.version() > mirror.version() && caught.is_cut());
+    // Without the dropped end nobody knows how much is missing: each node is asked.
+    assert_eq!(catch_up(&started(map.clone()), &[found(1, &old), found(2, &new)], &at(1)), None);
+    assert_eq!(catch_up(&started(map.clone()), &[found(1, &old), found(2, &new), found(3, &[])], &at(1)), None);
+    let mut cut = map.clone();
+    cut.cut().unwrap();
+    assert!(catch_up(&started(cut.clone()), &[found(2, &new)], &at(1)).is_some());
+    assert_eq!(catch_up(&started(cut), &[found(2, &old)], &at(1)), None, "it has no more");
+    let mut branch = map_of(1, 0);
+    decide(&mut branch, 3);
+    let other = encode_snapshot(&branch);
+    assert_eq!(catch_up(&started(started(map)), &[found(1, &other), found(2, &new), found(3, &old)], &at(1)), None);
 }
 
 #[test]

@@ -125,10 +125,13 @@ pub enum Fault {
     /// These of the node's files are copied while it runs; so much later than they are known to be older, its process ends, and they are put back. Of
     /// volumes with copies.
     HotBackup(usize, Parts, Duration),
+    /// The node's process is killed, for so long at most. The gateway is killed once its map's last batch says that the node lacks something, or at
+    /// once; that batch is damaged; and the nodes that may know it are away for so long. Of volumes with copies.
+    MapRot(usize, Duration, Option<Duration>),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 50;
+pub const FAULT_KINDS: usize = 51;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,6 +210,7 @@ impl Fault {
         "rot behind",
         "last copy",
         "hot backup",
+        "map rot",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -263,6 +267,7 @@ impl Fault {
             Fault::RotBehind(_) => 47,
             Fault::LastCopy(..) => 48,
             Fault::HotBackup(..) => 49,
+            Fault::MapRot(..) => 50,
         }
     }
 
@@ -392,7 +397,7 @@ impl World {
         // These count when they come about, if they do.
         self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(
             fault,
-            Fault::HotBackup(..) | Fault::OldMap(..) | Fault::StolenKey(_) | Fault::RotBehind(_)
+            Fault::HotBackup(..) | Fault::OldMap(..) | Fault::StolenKey(_) | Fault::RotBehind(_) | Fault::MapRot(..)
         ));
         let now = self.ctx.now;
         match fault {
@@ -500,6 +505,7 @@ impl World {
             Fault::StoreAway(lasts) => self.store_goes(lasts),
             Fault::RecordsFail(node, lasts) => self.records_fail(node, lasts),
             Fault::HotBackup(node, parts, later) => self.back_up_hot(node, parts, later),
+            Fault::MapRot(node, away, lasts) => self.map_rots(node, away, lasts),
             Fault::LastCopy(node, away) => self.last_copy_dies(node, away),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::ColdRot(node, times) => {

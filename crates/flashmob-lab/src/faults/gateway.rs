@@ -300,6 +300,7 @@ impl World {
         self.note_size();
         self.keep_scrub();
         self.note_decisions();
+        self.note_map_wait();
         for Completion { client, cookie, result } in completions {
             if let Some((&c, _)) = self.gateway.natives.iter().find(|(_, id)| **id == client) {
                 self.native_answered(c, cookie, result);
@@ -308,6 +309,7 @@ impl World {
         if again {
             self.wake_gateway();
         }
+        self.catch_map_up();
     }
 
     /// Hands over what arrived. Returns whether there is more.
@@ -433,6 +435,7 @@ impl World {
                 Action::Tell(Told::NodeRefused(name, text))
                     if text.contains("another extent") && self.is_replaced(&name) => {}
                 Action::Tell(Told::NodeRefused(..)) if self.old_map.is_in_use || self.stolen_key.is_in_use => {}
+                Action::Tell(Told::NodeRefused(..)) if self.has_map_rotted() => {}
                 Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
                 Action::Tell(Told::NodeWarning(name, text)) if text.contains("another device") => {
                     // A device that restarted must not be taken for two.

@@ -67,6 +67,8 @@ pub(super) fn domain(scenario: &Scenario, node: usize) -> String {
 #[derive(Debug, Default)]
 pub(super) struct MapDisk {
     bytes: Vec<u8>,
+    /// Where the last batch begins; at the end if there is none.
+    last_at: usize,
     /// What is being appended, the number of its last record, and whether it replaces all.
     pub out: Option<(u64, Vec<u8>, bool)>,
 }
@@ -76,12 +78,21 @@ impl MapDisk {
         &self.bytes
     }
 
+    /// Where its last batch begins.
+    pub fn last_at(&self) -> usize {
+        self.last_at.min(self.bytes.len())
+    }
+
     /// Makes decisions durable: at the end of the file, or in the place of all.
     pub fn store(&mut self, bytes: Vec<u8>, is_whole: bool) {
         if is_whole {
             self.bytes.clear();
         }
+        self.last_at = self.bytes.len();
         self.bytes.extend(bytes);
+        if is_whole {
+            self.last_at = self.bytes.len();
+        }
     }
 }
 
@@ -132,6 +143,12 @@ impl World {
         };
         self.map.bytes.truncate(replayed.valid_bytes as usize);
         replayed.image = self.read_signed_map(replayed.image);
+        if replayed.torn_bytes > 0 {
+            if let Err(error) = replayed.image.cut() {
+                self.ctx.fail(format!("the map cannot be marked: {error}"));
+            }
+            self.store_map(replayed.image.version(), encode_snapshot(&replayed.image), true);
+        }
         let (epoch, nonce) = (replayed.image.epoch() + 1, self.ctx.rng.random());
         let record = Record::Epoch { epoch, nonce };
         let number = replayed.image.version() + 1;
@@ -143,7 +160,7 @@ impl World {
             self.ctx.fail(format!("the epoch cannot be recorded: {error}"));
         }
         self.sign_map(Some(number), &batch);
-        self.map.bytes.extend(batch);
+        self.map.store(batch, false);
         self.note_map_file(true);
         Some(replayed.image)
     }
@@ -256,6 +273,9 @@ impl World {
     pub(super) fn are_copies_excused(&self, spans: &[(u64, u32)], asked: Time) -> bool {
         let Some(plan) = &self.scenario.copies else { return false };
         let Some(core) = &self.gateway.core else { return true };
+        if self.waited_at.is_some_and(|at| asked <= at) {
+            return true;
+        }
         let Some(image) = core.map(0) else { return true };
         let chunks = |&(at, len): &(u64, u32)| {
             (at / plan.chunk_bytes) as u32..=((at + u64::from(len.max(1)) - 1) / plan.chunk_bytes) as u32

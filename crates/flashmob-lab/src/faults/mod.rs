@@ -20,6 +20,7 @@
 //! | `stall.rs` | the gateway stands still |
 //! | `forged.rs` | an adversary at the store of the map, which is signed |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
+//! | `map_rot.rs` | the end of the map is damaged, or lost |
 //! | `record.rs` | nodes cannot write what they record of themselves |
 //! | `pause.rs` | nodes are paused and measured |
 //! | `rot_behind.rs` | the only current copy rots while another is behind |
@@ -52,6 +53,7 @@ mod joins;
 mod killed;
 mod lease;
 mod lie;
+mod map_rot;
 mod map_trouble;
 mod mapped;
 mod mirror;
@@ -148,6 +150,7 @@ enum Event {
     SyncsRecover { node: usize },
     StoreProgress { node: usize },
     RotBehind { times: u32 },
+    MapRots { node: usize, away: Duration, until: Time },
     RestoreMap { lasts: Duration },
     RecoverMap { session: u64 },
     RotateKey { session: u64 },
@@ -418,6 +421,8 @@ struct World {
     watched: killed::Watch,
     /// Blocks of the volume of which the only current copy rotted: their first bytes.
     struck: BTreeSet<u64>,
+    /// When the gateway last served nothing, as the end of its map was dropped.
+    waited_at: Option<Time>,
     /// No faults happen any more.
     is_healed: bool,
 }
@@ -486,6 +491,7 @@ impl World {
             overwritten: BTreeSet::new(),
             watched: killed::Watch::default(),
             struck: BTreeSet::new(),
+            waited_at: None,
             is_healed: false,
             scenario,
         };
@@ -649,6 +655,7 @@ impl World {
             Event::RestoreMap { lasts } => self.restore_map(lasts),
             Event::RecoverMap { session } => self.end_old_map(session),
             Event::RotateKey { session } => self.rotate_key(session),
+            Event::MapRots { node, away, until } => self.map_rots_later(node, away, until),
             Event::RotBehind { times } => self.rot_behind(times),
             Event::StoreProgress { node } => self.store_progresses(node),
             Event::Watch => {

@@ -21,6 +21,7 @@ use super::hot_backup;
 use super::joins;
 use super::lease;
 use super::lie;
+use super::map_rot;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
 use super::mirror;
@@ -145,6 +146,7 @@ impl Scenario {
         rot_behind::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0020_7be4), &mut scenario);
         accepted::draw(&mut SmallRng::seed_from_u64(seed ^ 0x000a_cce7), &mut scenario);
         hot_backup::draw(&mut SmallRng::seed_from_u64(seed ^ 0x04f_bac0), &mut scenario);
+        map_rot::draw(&mut SmallRng::seed_from_u64(seed ^ 0x03a9_0207), &mut scenario);
         scenario
     }
 }

@@ -205,7 +205,7 @@ impl Page {
         let s = if copies == 1 { "copy" } else { "copies" };
         self.lines(&format!("{copies} {s} of {chunks} chunks of {}: {parts}", Bytes(report.chunk_bytes)));
         left(&report.rebuild).iter().for_each(|line| self.lines(line));
-        for (word, text) in [("map", &report.map_trouble), ("deposed", &report.deposed)] {
+        for (word, text) in [("map", &report.map_trouble), ("waits", &report.waits_for), ("deposed", &report.deposed)] {
             if let Some(text) = text {
                 self.note(word, Colour::Bad, text);
             }

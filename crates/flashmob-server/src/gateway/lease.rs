@@ -1,4 +1,5 @@
-//! The lease of a gateway whose maps are in etcd: told to the state machine, whose clock stands still while the machine sleeps.
+//! Whether another gateway is in charge; and the lease of a gateway whose maps are in etcd: told to the state machine, whose clock stands still while the
+//! machine sleeps.
 
 use std::time::Duration;
 
@@ -15,8 +16,23 @@ pub(super) struct LeaseSeen {
     until_ns: u64,
     /// How much that clock was ahead of the loop's, in nanoseconds.
     ahead_ns: u64,
-    /// Why another gateway is in charge, and whether it took charge in etcd: nodes may know of one that did not.
-    pub deposed: Option<(String, bool)>,
+    /// Why this gateway is not in charge any more.
+    pub deposed: Option<Deposed>,
+    /// What maps lack cannot be taken from mirrors.
+    pub stays_behind: bool,
+}
+
+/// Why a gateway has ended that was not stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deposed {
+    /// Another gateway took charge in etcd.
+    InEtcd(String),
+    /// Nodes serve this one no longer, though it is in charge in etcd.
+    AgainstEtcd(String),
+    /// Nodes serve this one no longer, in none of its volumes.
+    ByNodes(String),
+    /// Nodes refuse the maps of these volumes, which may lack what their mirrors have.
+    Behind(Vec<usize>, String),
 }
 
 impl GatewayServer {
@@ -33,12 +49,30 @@ impl GatewayServer {
         self.gateway.renew_lease(now, now + Duration::from_nanos(until_ns.saturating_sub(boottime_ns)));
     }
 
-    /// Whether another gateway is in charge. Clients get no answer any more: their connections end, and they ask the other one.
+    /// Whether another gateway is in charge, so that this one ends. Clients get no answer any more: their connections end, and they ask the other one, or
+    /// this one when it was started again.
     pub(super) fn is_deposed(&mut self) -> bool {
-        let Some(tenure) = self.maps.tenure() else { return false };
-        let by_nodes = (0..self.volumes.len()).find_map(|volume| self.gateway.deposed(volume));
-        let in_etcd = tenure.deposed().map(|why| (why.to_string(), true));
-        self.lease.deposed = in_etcd.or_else(|| Some((by_nodes?.to_string(), !tenure.is_unfollowed())));
+        let volumes = 0..self.volumes.len();
+        let by_nodes = volumes.clone().find_map(|volume| self.gateway.deposed(volume)).map(str::to_string);
+        let Some(tenure) = self.maps.tenure() else {
+            let Some(why) = by_nodes else { return false };
+            let behind: Vec<usize> = volumes.clone().filter(|&volume| self.gateway.may_catch_up(volume)).collect();
+            if self.lease.stays_behind {
+                let now = self.clock.now();
+                behind.into_iter().for_each(|volume| self.gateway.stay_deposed(now, volume));
+            } else if !behind.is_empty() {
+                self.lease.deposed = Some(Deposed::Behind(behind, why));
+                return true;
+            }
+            // The others are still served.
+            let are_all = volumes.into_iter().all(|volume| self.gateway.deposed(volume).is_some());
+            self.lease.deposed = are_all.then_some(Deposed::ByNodes(why));
+            return are_all;
+        };
+        let is_unfollowed = tenure.is_unfollowed();
+        let of_nodes = |why| if is_unfollowed { Deposed::AgainstEtcd(why) } else { Deposed::InEtcd(why) };
+        let in_etcd = tenure.deposed().map(|why| Deposed::InEtcd(why.to_string()));
+        self.lease.deposed = in_etcd.or_else(|| by_nodes.map(of_nodes));
         self.lease.deposed.is_some()
     }
 }

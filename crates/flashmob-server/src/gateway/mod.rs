@@ -32,6 +32,7 @@ mod volumes;
 mod whereabouts;
 
 pub use inside::{Inside, Resident};
+pub use lease::Deposed;
 pub use memory::extents_in_use;
 pub use native::{NativeHandle, NativeResult, Pending};
 pub use server::{GatewayServer, Start, Stopper};

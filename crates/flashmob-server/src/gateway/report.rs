@@ -220,7 +220,16 @@ fn copies_report(status: CopiesStatus, scrub: ScrubReport, trouble: Option<Strin
         map_trouble: trouble.or(status.map_trouble),
         lease_seconds: status.lease.map(|lease| lease.left.as_secs_f64()),
         waiting_for_lease: status.lease.map_or(0, |lease| lease.waiting),
+        waits_for: status.waits_for.map(waits_for),
         deposed: status.deposed,
         counters: status.counters,
     }
+}
+
+/// Why nothing is served for so long.
+pub(super) fn waits_for(left: Duration) -> String {
+    let seconds = left.as_secs().max(1);
+    format!(
+        "the end of its map was damaged, so it waits for the nodes that may know what is missing, for {seconds} s at most"
+    )
 }

@@ -21,7 +21,7 @@ use super::etcd_map::{Tenure, Terms, Unwritten};
 use super::from_nodes::take_over;
 use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
-use super::lease::LeaseSeen;
+use super::lease::{Deposed, LeaseSeen};
 use super::links::{Links, exact};
 use super::maps::{Known, Maps};
 use super::members::{Note, with_members};
@@ -188,6 +188,8 @@ pub struct Start<'a> {
     pub accept_unsigned: &'a [String],
     /// Where maps are in etcd: wait as long as another gateway is in charge.
     pub stand_by: bool,
+    /// The decisions that maps lack cannot be taken from mirrors: an attempt has failed. Other volumes are served.
+    pub stays_behind: bool,
     /// Ends that wait, with [`GatewayServer::open`] returning `None`.
     pub stop: Option<&'a Arc<AtomicBool>>,
 }
@@ -235,6 +237,7 @@ impl GatewayServer {
         };
         // Before anybody can connect.
         server.nbd = NbdDoor::open(config)?;
+        server.lease.stays_behind = start.stays_behind;
         let open_etcd = config.etcd.as_ref().filter(|etcd| config.keys.is_some() && etcd.is_open());
         server.open_etcd = open_etcd.map(|etcd| etcd.endpoints.join(", "));
         let mut listeners = Vec::new();
@@ -355,12 +358,10 @@ impl GatewayServer {
         error.chain().any(|cause| cause.is::<Unwritten>() || cause.downcast_ref().is_some_and(is_away))
     }
 
-    /// Why it has ended, if that is because another gateway is in charge.
-    /// The second value says whether that one took charge in etcd.
+    /// Why it has ended, if nobody has stopped it.
     #[must_use]
-    pub fn deposed(&self) -> Option<(&str, bool)> {
-        let (why, is_in_etcd) = self.lease.deposed.as_ref()?;
-        Some((why, *is_in_etcd))
+    pub fn deposed(&self) -> Option<&Deposed> {
+        self.lease.deposed.as_ref()
     }
 
     /// The addresses that it listens on.

@@ -281,6 +281,7 @@ fn copies_details(
         rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
         moves: super::moves::details(&status.moves, status.chunk_bytes),
         map_trouble: trouble.or(status.map_trouble),
+        waits_for: status.waits_for.map(super::report::waits_for),
         deposed: status.deposed,
     }
 }

@@ -187,6 +187,9 @@ pub struct CopiesReport {
     /// Answers that wait until the lease is renewed.
     #[serde(default)]
     pub waiting_for_lease: usize,
+    /// Why nothing is served for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// Why this gateway is no longer in charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<String>,

@@ -63,6 +63,9 @@ pub struct CopiesDetails {
     /// Why the map cannot be written, while it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_trouble: Option<String>,
+    /// Why nothing is served for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// Why this gateway is no longer in charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<String>,

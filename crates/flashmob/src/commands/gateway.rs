@@ -13,7 +13,8 @@ use flashmob_server::admin;
 use flashmob_server::admin::http::{AdminServer, Hosts};
 use flashmob_server::config::{Config, EtcdConfig, Listen};
 use flashmob_server::discovery::follow::{self, Follower};
-use flashmob_server::gateway::{GatewayServer, Start, Stopper};
+use flashmob_server::gateway::from_nodes::catch_up::catch_up;
+use flashmob_server::gateway::{Deposed, GatewayServer, Start, Stopper};
 use flashmob_server::keys::{AdminKeys, Folder};
 use flashmob_server::net::ListenAddr;
 
@@ -148,11 +149,14 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         let stop = stop.clone();
         move || stop.stop()
     })?;
+    let (mut forget, mut stays_behind) = (args.forget, false);
+    let mut accept_unsigned: &[String] = &args.accept_unsigned;
     loop {
         let start = Start {
-            forget: args.forget,
+            forget,
             take_over: args.take_over,
-            accept_unsigned: &args.accept_unsigned,
+            accept_unsigned,
+            stays_behind,
             stand_by: args.standby,
             stop: Some(&stop.is_wanted),
         };
@@ -165,17 +169,34 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             server => server?,
         };
         let Some(server) = server else { break };
-        let Some((why, is_in_etcd)) = serve(&args, &config, server, &stop)? else { break };
-        anyhow::ensure!(
-            is_in_etcd,
-            "nodes serve this gateway no longer, though it is in charge in etcd: {why}. If etcd was restored from a backup, or the map was \
-             recovered into a file, remove the volume's keys from etcd (`etcdctl del --prefix`, see docs/copies.md), and recover the map: `flashmob volume recover`"
-        );
-        anyhow::ensure!(
-            args.standby,
-            "another gateway is in charge: {why}; with --standby this one waits until that is gone"
-        );
-        log::warn!("another gateway is in charge: {why}");
+        // The maps are signed now, and the extents known.
+        (forget, accept_unsigned) = (false, &[]);
+        match serve(&args, &config, server, &stop)? {
+            None => break,
+            Some(Deposed::InEtcd(why)) => {
+                anyhow::ensure!(
+                    args.standby,
+                    "another gateway is in charge: {why}; with --standby this one waits until that is gone"
+                );
+                log::warn!("another gateway is in charge: {why}");
+            }
+            Some(Deposed::AgainstEtcd(why)) => anyhow::bail!(
+                "nodes serve this gateway no longer, though it is in charge in etcd: {why}. If etcd was restored from a backup, or the map was \
+                 recovered into a file, remove the volume's keys from etcd (`etcdctl del --prefix`, see docs/copies.md), and recover the map: `flashmob volume recover`"
+            ),
+            Some(Deposed::ByNodes(why)) => anyhow::bail!("nodes serve this gateway no longer: {why}"),
+            Some(Deposed::Behind(volumes, why)) => {
+                log::warn!("nodes do not serve this gateway: {why}");
+                if let Err(error) = catch_up(&config, &args.config, &volumes) {
+                    anyhow::ensure!(
+                        volumes.len() < config.volumes.len(),
+                        "nodes serve this gateway no longer: {why} ({error:#})"
+                    );
+                    log::error!("{error:#}");
+                    stays_behind = true;
+                }
+            }
+        }
     }
     log::info!("stopped");
     Ok(())
@@ -208,13 +229,13 @@ impl Stop {
     }
 }
 
-/// Serves until it is stopped, or another gateway is in charge: then the result says why, and whether that one took charge in etcd.
+/// Serves until it is stopped, or another gateway is in charge: then the result says why.
 fn serve(
     args: &GatewayArgs,
     config: &Config,
     mut server: GatewayServer,
     stop: &Stop,
-) -> anyhow::Result<Option<(String, bool)>> {
+) -> anyhow::Result<Option<Deposed>> {
     let _admin = config.admin.map(|addr| serve_admin(addr, config, &server)).transpose()?;
     let follows = args.follow == FollowArg::Auto && server.has_nodes_elsewhere();
     let _follower = follows.then(|| Follower::start(server.whereabouts(), config.keys.is_some())).flatten();
@@ -234,7 +255,7 @@ fn serve(
         }
     }
     server.run()?;
-    Ok(server.deposed().map(|(why, is_in_etcd)| (why.to_string(), is_in_etcd)))
+    Ok(server.deposed().cloned())
 }
 
 /// Serves the administrative port; in a cluster with keys, to who has proven what it may do.

@@ -84,6 +84,51 @@ fn a_map_of_which_no_start_is_known_is_judged_by_decisions() {
     assert_eq!(lacking(&map, &mirror(map.version() + 5)), Some(Lacking::Decisions(1)));
 }
 
+/// Whether a mirror continues a map after one more start of it.
+fn is_continued(map: &MapImage, mirror: &MapImage, starts: u64, is_cut: bool) -> bool {
+    let mut map = map.clone();
+    for n in 1..=starts {
+        let epoch = map.epoch() + 1;
+        start(&mut map, epoch, 1000 + n);
+    }
+    map.history().is_continued_by(&mirror.history(), is_cut)
+}
+
+#[test]
+fn a_mirror_continues_a_map_that_has_lost_its_end() {
+    let mut map = image(2, 3, 4);
+    start(&mut map, 1, 11);
+    decide(&mut map, 5);
+    assert!(!is_continued(&map, &map, 1, false), "it has no more");
+    let mut mirror = map.clone();
+    decide(&mut mirror, 1);
+    assert!(is_continued(&map, &mirror, 1, false));
+    assert!(!is_continued(&map, &mirror, 2, false), "an earlier start may have decided something");
+    assert!(is_continued(&map, &mirror, 2, true), "not while it waits for nodes");
+    // The record of a start may be among what was lost.
+    let mut started = map.clone();
+    start(&mut started, 2, 22);
+    assert!(is_continued(&map, &started, 1, false));
+    start(&mut mirror, 2, 33);
+    decide(&mut mirror, 9);
+    assert!(is_continued(&map, &mirror, 1, false));
+}
+
+#[test]
+fn a_branch_does_not_continue_a_map() {
+    let mut map = image(2, 3, 4);
+    start(&mut map, 1, 11);
+    decide(&mut map, 5);
+    let mut branch = map.clone();
+    decide(&mut map, 1);
+    start(&mut branch, 2, 22);
+    decide(&mut branch, 50);
+    assert!(!is_continued(&map, &branch, 1, true), "it began with less than the map had");
+    let other = image(2, 3, 4);
+    assert!(!is_continued(&map, &other, 1, true), "no start is common");
+    assert!(!is_continued(&other, &map, 1, true));
+}
+
 proptest! {
     /// Gateways that are started one after the other with one map never lack what they have mirrored, and a copy of the map that is used beside it
     /// never passes for it, however often it was started and whatever it has decided.

@@ -171,8 +171,9 @@ impl Copies {
         let Some(change) = self.changes.get(place) else { return };
         let (chunk, at, len, key) = (change.chunk, change.at, change.len, change.key);
         let what = (change.op, change.flags);
-        let state = self.chunks.entry(chunk).or_default();
         self.reopened.remove(&chunk);
+        self.count_start();
+        let state = self.chunks.entry(chunk).or_default();
         let marks = self.image.marks(chunk);
         let guest = Some(self.image.copies()).filter(|&guest| state.joined & bit(guest) != 0);
         let guest = guest.filter(|_| !planted::is(Bug::GuestMissesChanges));

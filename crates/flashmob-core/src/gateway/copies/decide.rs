@@ -14,6 +14,7 @@ const MIRROR_PATIENCE: Duration = Duration::from_secs(60);
 impl Copies {
     /// Records a decision. Returns the number after which it is durable.
     pub(super) fn decide(&mut self, record: Record) -> u64 {
+        self.note_counts(&record);
         let is_held = self.is_held(&record);
         match self.image.apply(&record) {
             Ok(()) => self.log.push(record, is_held),

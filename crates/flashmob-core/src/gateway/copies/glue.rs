@@ -327,11 +327,22 @@ impl Gateway {
     pub(in crate::gateway) fn depose(&mut self, now: Time, volume: usize, reason: &str) {
         let is_followed = self.with_copies(now, volume, |copies, cx| {
             copies.depose(cx, reason);
-            copies.is_followed()
+            copies.is_followed() || copies.may_catch_up
         });
-        if is_followed == Some(true) {
-            return;
+        if is_followed != Some(true) {
+            self.fail_all(now, volume);
         }
+    }
+
+    /// Nodes refuse the map of a volume, and the decisions that it lacks cannot be taken from their mirrors: it stays so, and requests fail.
+    pub fn stay_deposed(&mut self, now: Time, volume: usize) {
+        if self.with_copies(now, volume, |copies, _| copies.stay_deposed()) == Some(true) {
+            self.fail_all(now, volume);
+        }
+    }
+
+    /// Fails all requests of clients to a volume.
+    fn fail_all(&mut self, now: Time, volume: usize) {
         let keys = self.requests.keys_where(|r| r.volume as usize == volume && r.client != ClientId::GATEWAY);
         for key in keys {
             self.fail_request(now, key, Failure::Io);

@@ -497,6 +497,7 @@ impl Copies {
     pub(super) fn depose(&mut self, cx: &mut Cx<'_>, reason: &str) {
         if self.deposed.is_none() {
             self.deposed = Some(reason.to_string());
+            self.may_catch_up = self.may_take_decisions();
             cx.tell(Event::Deposed(reason.to_string()));
         }
     }

@@ -24,6 +24,7 @@ mod change;
 mod choice;
 mod chunk;
 mod context;
+mod cut;
 mod decide;
 mod equal;
 mod felt;
@@ -211,6 +212,12 @@ pub struct Copies {
     /// Serials of changes that were not told to their client yet.
     untold: BTreeSet<u64>,
     next_serial: u64,
+    /// The map's end was dropped: nothing is served yet.
+    cut: Option<cut::Cut>,
+    /// This start has sent changes, or has decided what a later one must know.
+    counts: bool,
+    /// Nodes refuse the map, and the decisions that it lacks may be taken.
+    may_catch_up: bool,
     /// A later gateway is in charge.
     deposed: Option<String>,
     /// Since when the loop has not stalled, and not all members were silent: it must not evict nodes for that.
@@ -302,6 +309,9 @@ impl Copies {
             flushes: Slab::new(),
             untold: BTreeSet::new(),
             next_serial: 0,
+            cut: cut::Cut::of(&image),
+            counts: false,
+            may_catch_up: false,
             deposed: None,
             running_since: Time::default(),
             unstalled_since: Time::default(),

@@ -59,7 +59,8 @@ impl Copies {
 
     /// Begins to compare the current copies of a chunk in doubt, if they can be used.
     fn compare(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        if !self.doubt.contains(&chunk) || self.doubtful.contains(&chunk) || self.jobs.contains_key(&chunk) {
+        let is_due = self.doubt.contains(&chunk) && !self.doubtful.contains(&chunk) && !self.is_cut();
+        if !is_due || self.jobs.contains_key(&chunk) {
             return;
         }
         let current = self.current(chunk);
@@ -115,6 +116,9 @@ impl Copies {
 
     /// Starts jobs that nobody waits for, as many as may run.
     pub(super) fn search_work(&mut self, cx: &mut Cx<'_>) {
+        if self.is_cut() {
+            return;
+        }
         let in_doubt = self.doubt.range(self.next_compare..).chain(self.doubt.range(..self.next_compare));
         for chunk in in_doubt.take(SEARCHED_MAX).copied().collect::<Vec<_>>() {
             // Clients wait for the comparison, and this job for the lane. What it has done may be in doubt as well.

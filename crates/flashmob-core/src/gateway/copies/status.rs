@@ -79,6 +79,8 @@ pub struct CopiesStatus {
     pub moves: MovesStatus,
     /// Why no decisions can be recorded, while that is so.
     pub map_trouble: Option<String>,
+    /// For how long nothing is served at most, as the end of the map was dropped.
+    pub waits_for: Option<Duration>,
     /// Why this gateway is no longer in charge.
     pub deposed: Option<String>,
     /// The lease of this gateway, where another stands by.
@@ -198,6 +200,7 @@ impl Copies {
             jobs: self.jobs.len(),
             moves: self.moves_status(now),
             map_trouble: self.log.trouble().map(|failure| failure.to_string()),
+            waits_for: self.cut_status(now),
             deposed: self.deposed.clone(),
             lease: self.lease.status(now),
             decisions: self.log.progress(),

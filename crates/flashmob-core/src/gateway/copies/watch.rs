@@ -39,6 +39,7 @@ impl Copies {
             self.retry_at = cx.now + Duration::from_secs(1);
             self.log.retry();
         }
+        self.watch_cut(cx);
         self.put_out_silent(cx);
         self.look_at_paused(cx);
         self.drop_abandoned(cx);
@@ -47,7 +48,10 @@ impl Copies {
         self.look_at_freed(cx);
         self.search_work(cx);
         if self.is_mirrored() {
-            self.search_orphans(cx);
+            if !self.is_cut() {
+                // What its end said of slots may not be known.
+                self.search_orphans(cx);
+            }
         } else {
             self.take_effect(cx);
         }
@@ -199,12 +203,14 @@ impl Copies {
             self.collect_silent(cx, chunk, missing, since_of, has_others, &mut silent);
         }
         // Chunks on hold whose copies cannot be compared, as a member is away. Where nobody waits, it has more time.
-        let later = self.running_since + self.evict_after * 9;
+        let later = self.running_since + self.long_patience();
         // All chunks of a new volume are in doubt, and few are in use.
         let in_use = self.chunks.iter().filter(|(chunk, state)| state.is_waited_for() && self.doubt.contains(chunk));
         let waited_for = in_use.map(|(&chunk, _)| (chunk, Time::default()));
         let others = self.doubt.iter().filter(|c| !self.is_waited_for(**c)).map(|&c| (c, later));
-        for (chunk, since) in waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c)) {
+        let judged =
+            waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c) && !self.is_cut());
+        for (chunk, since) in judged {
             let present = self.usable_of(cx, chunk, self.current(chunk));
             let missing = self.away_of(cx, chunk, self.current(chunk) & !present);
             let has_others = self.is_any_alive(cx, self.members_of(chunk, present), &mut probes);

@@ -1,5 +1,6 @@
 //! Maps that are made of what nodes say, while no gateway runs: recovered from their mirrors, or that of a linear volume.
 
+pub mod catch_up;
 pub mod convert;
 mod recall;
 pub mod recover;

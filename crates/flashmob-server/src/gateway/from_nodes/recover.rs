@@ -162,7 +162,7 @@ impl Recovery {
 }
 
 /// What the nodes that answered have.
-fn found(told: &[Result<Told, String>]) -> Vec<Found<'_>> {
+pub(super) fn found(told: &[Result<Told, String>]) -> Vec<Found<'_>> {
     let known = told.iter().filter_map(|told| told.as_ref().ok());
     known.map(|told| Found { extent_id: told.extent_id, charge: told.charge, mirror: &told.mirror }).collect()
 }

@@ -60,7 +60,7 @@ pub struct MapFile {
 impl MapFile {
     /// Opens and locks the map at `path`, and reads it. `None` if there is none.
     ///
-    /// A torn tail is dropped. If the map has more than a snapshot, it is compacted.
+    /// A torn tail is dropped, and the image marked as cut. If the map has more than a snapshot, it is compacted.
     pub fn open(path: &Path) -> Result<Option<(MapFile, MapImage)>, MapFileError> {
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
@@ -73,7 +73,7 @@ impl MapFile {
             Err(e) => return Err(MapFileError::new("find", path, e)),
         };
         let file = open_locked(&real, &real)?;
-        let Replayed { image, valid_bytes, torn_bytes, snapshot_bytes, .. } = read(&real, &file)?;
+        let Replayed { mut image, valid_bytes, torn_bytes, snapshot_bytes, .. } = read(&real, &file)?;
         let identity = identity_of(&real, &file)?;
         let permanent = Permanent::at(&real);
         let end_bytes = valid_bytes;
@@ -82,9 +82,11 @@ impl MapFile {
         if torn_bytes > 0 {
             let path = map.path.display();
             log::warn!(
-                "{path}: the last {torn_bytes} bytes are a change that was being written when the gateway was stopped; \
+                "{path}: the last {torn_bytes} bytes are a change that was being written when the gateway was stopped, or were damaged since; \
                  they are dropped"
             );
+            // Without room for a new file it is forgotten if the gateway is killed before it knows more.
+            image.cut().map_err(|e| MapFileError::new("read", &map.path, io::Error::other(e)))?;
         }
         if valid_bytes > snapshot_bytes || torn_bytes > 0 {
             match map.rewrite(&encode_snapshot(&image)) {

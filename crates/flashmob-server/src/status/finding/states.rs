@@ -89,6 +89,7 @@ fn of_copies(copies: &CopiesReport) -> Vec<Finding> {
         why.as_ref().map(|why| Finding::new(cause, Severity::Severe, format!("{what}: {why}"), ""))
     };
     findings.extend(of(Cause::Map, &copies.map_trouble, "its map cannot be written"));
+    findings.extend(of(Cause::Map, &copies.waits_for, "it is not served yet"));
     findings.extend(of(Cause::Deposed, &copies.deposed, "it is not served any more"));
     findings
 }

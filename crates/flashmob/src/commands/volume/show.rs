@@ -104,7 +104,8 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
     let trouble = copies.map_trouble.iter().map(|why| format!("its map cannot be written: {}", printable(why)));
     let deposed =
         copies.deposed.iter().map(|why| format!("this gateway does not serve it any more: {}", printable(why)));
-    lines.extend(trouble.chain(deposed));
+    let waits = copies.waits_for.iter().map(|why| format!("it is not served yet: {}", printable(why)));
+    lines.extend(trouble.chain(waits).chain(deposed));
     lines
 }
 

@@ -47,6 +47,7 @@ fn volume() -> VolumeDetails {
             rebuild: Rebuild::default(),
             moves: MovesDetails::default(),
             map_trouble: None,
+            waits_for: None,
             deposed: None,
             scrub: ScrubDetails {
                 compare: PassDetails {

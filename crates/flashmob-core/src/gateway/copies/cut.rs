@@ -1,0 +1,136 @@
+//! A map whose end was dropped when it was opened, and a map that lacks what a node's mirror has.
+//!
+//! Damage at the end of a map looks like a batch that was not written whole. But what such a batch said, as that a copy fell behind, may have had effect.
+//! The nodes that have the other copies may know it by their mirrors. So nothing is served before they are linked, or a long time is over. If one of them
+//! refuses the map, and this start has decided nothing that counts, the owner of the map may take the decisions from the mirror ([`catch_up`]).
+//!
+//! [`catch_up`]: crate::copies::catch_up
+
+use std::time::Duration;
+
+use super::{Copies, Cx};
+use crate::copies::{MapImage, Record};
+use crate::gateway::Gateway;
+use crate::planted::{self, Bug};
+use crate::units::Time;
+
+/// For how many times [`EVICT_AFTER`](super::EVICT_AFTER) they are waited for.
+const PATIENCE_FACTOR: u32 = 9;
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// Members with copies that are not behind.
+    awaited: Vec<u16>,
+    is_told: bool,
+}
+
+impl Cut {
+    /// What a map waits for, if its end was dropped.
+    pub fn of(image: &MapImage) -> Option<Cut> {
+        if !image.is_cut() {
+            return None;
+        }
+        let mut awaited = vec![false; image.members().len()];
+        for chunk in 0..image.chunks() {
+            let behind = image.marks(chunk).behind;
+            let current = image.places(chunk).iter().enumerate().filter(|(copy, _)| behind & (1 << copy) == 0);
+            current.for_each(|(_, place)| awaited[usize::from(place.member)] = true);
+        }
+        let awaited = (0u16..).zip(awaited).filter(|(_, is_awaited)| *is_awaited).map(|(member, _)| member).collect();
+        Some(Cut { awaited, is_told: false })
+    }
+}
+
+/// Whether a record is only what a member's welcome, a client or time leads to, so that it comes again if it is forgotten.
+fn comes_again(record: &Record) -> bool {
+    use Record::{Boot, Cut, Home, Marks, Seen, Told};
+    matches!(record, Boot { .. } | Cut { .. } | Home { .. } | Marks { .. } | Seen { .. } | Told { .. })
+}
+
+impl Gateway {
+    /// Whether nodes refuse the map of a volume, and the decisions that it lacks may be taken from their mirrors: no change was sent in this start, and
+    /// nothing was decided that counts.
+    #[must_use]
+    pub fn may_catch_up(&self, volume: usize) -> bool {
+        self.volumes.get(volume).and_then(|volume| volume.copies.as_deref()).is_some_and(|copies| copies.may_catch_up)
+    }
+}
+
+impl Copies {
+    /// Whether nothing is served, as the map's end was dropped.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// How long nodes are waited for after the start that nobody waits for, or that may know what the map lacks.
+    pub(super) fn long_patience(&self) -> Duration {
+        self.evict_after * PATIENCE_FACTOR
+    }
+
+    /// Looks whether they are waited for any longer.
+    pub(super) fn watch_cut(&mut self, cx: &mut Cx<'_>) {
+        let Some(cut) = &mut self.cut else { return };
+        let was_told = std::mem::replace(&mut cut.is_told, true);
+        let Some(cut) = &self.cut else { return };
+        let away: Vec<u16> =
+            cut.awaited.iter().copied().filter(|&member| !self.is_known(member) || !cx.is_linked(member)).collect();
+        let until = self.running_since + self.long_patience();
+        if !away.is_empty() && cx.now < until {
+            if !was_told {
+                let text = format!(
+                    "the end of its map was damaged, and was dropped; nothing is served before these nodes are linked, or {} s are over: {}",
+                    self.long_patience().as_secs_f64(),
+                    self.names(cx, &away)
+                );
+                cx.tell_of_volume(text);
+            }
+            return self.look_at(until);
+        }
+        if !away.is_empty() {
+            let text = format!(
+                "it is served without nodes that may know what the dropped end of its map said: {}. If one of them has acknowledged changes \
+                 that others lack, old bytes may be read",
+                self.names(cx, &away)
+            );
+            cx.tell_of_volume(text);
+        }
+        self.cut = None;
+        self.decide(Record::Cut { is_cut: false });
+        self.serve_waiting(cx);
+        self.look_at(cx.now);
+    }
+
+    fn names(&self, cx: &Cx<'_>, members: &[u16]) -> String {
+        members.iter().map(|&member| cx.name(member)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Why nothing is served, while that is so.
+    pub(super) fn cut_status(&self, now: Time) -> Option<Duration> {
+        self.cut.as_ref().map(|_| (self.running_since + self.long_patience()).since(now))
+    }
+
+    /// Something is decided. If it counts, what this start has decided must not be forgotten for what a mirror has, by no later start either.
+    pub(super) fn note_counts(&mut self, record: &Record) {
+        if !comes_again(record) {
+            self.count_start();
+        }
+    }
+
+    /// What this start does counts from now on.
+    pub(super) fn count_start(&mut self) {
+        if !std::mem::replace(&mut self.counts, true) && self.image.is_cut() {
+            self.decide(Record::Cut { is_cut: false });
+        }
+    }
+
+    /// The decisions that it lacks cannot be taken. False if that was known.
+    pub(super) fn stay_deposed(&mut self) -> bool {
+        std::mem::take(&mut self.may_catch_up)
+    }
+
+    /// Nodes refuse the map: whether the decisions that it lacks may be taken.
+    pub(super) fn may_take_decisions(&self) -> bool {
+        !self.counts && !self.is_leased() && !planted::is(Bug::LaterMirrorRefused)
+    }
+}
