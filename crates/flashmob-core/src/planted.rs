@@ -201,6 +201,10 @@ listed! {
         CutMapTrusted => "cut-map-trusted",
         /// The decisions that a map lacks are not taken from a mirror that continues it.
         LaterMirrorRefused => "later-mirror-refused",
+        /// A change that came after a flush counts as flushed when the node's device restarts.
+        LateChangeFlushed => "late-change-flushed",
+        /// A loss is told after all copies lost power, though everything was flushed.
+        FlushedLossTold => "flushed-loss-told",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -235,7 +239,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::LaterMirrorRefused;
+    const LAST_OF_COPIES: Bug = Bug::FlushedLossTold;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

@@ -69,6 +69,47 @@ fn a_loss_that_nobody_was_told_of_is_told_by_the_next_gateway() {
     assert_eq!(flushes(&mut started(map), 1), [Ok(Vec::new())], "and by an earlier gateway");
 }
 
+/// Both devices restart, and are linked again.
+fn restart_all(bed: &mut GatewayBed, boot: u8) {
+    for link in 0..2 {
+        bed.gateway.link_closed(bed.now, LinkId(link), "gone");
+    }
+    bed.pass(Duration::from_millis(400));
+    let remembered = Some((1000, 0));
+    for node in 0..2 {
+        let boot_id = [boot + node as u8; 16];
+        bed.link(node, &Welcome { extent_id: [node as u8 + 1; 16], boot_id, remembered, ..welcome(2 * CHUNK_BYTES) });
+        commit(bed);
+    }
+    settle(bed);
+}
+
+#[test]
+fn no_loss_is_told_if_all_was_flushed_before_all_copies_lost_power() {
+    for is_flushed in [true, false] {
+        let mut bed = started(map(&[]));
+        let client = bed.gateway.native_opened(0).unwrap();
+        let write = |bed: &mut GatewayBed| {
+            bed.submit(client, Op::Write, 0, 4096);
+            settle(bed);
+            assert_eq!(bed.ended(), 1);
+        };
+        write(&mut bed);
+        assert_eq!(flushes(&mut bed, 1), [Ok(Vec::new())]);
+        if !is_flushed {
+            write(&mut bed);
+        }
+        assert!(bed.gateway.map(0).unwrap().marks(0).is_open);
+        restart_all(&mut bed, 70);
+        let told = if is_flushed { Ok(Vec::new()) } else { Err(Failure::Io) };
+        assert_eq!(flushes(&mut bed, 1), [told], "{is_flushed}");
+        if is_flushed {
+            restart_all(&mut bed, 80);
+            assert_eq!(flushes(&mut bed, 1), [Ok(Vec::new())], "nothing has changed since");
+        }
+    }
+}
+
 #[test]
 fn a_chunk_that_may_be_torn_is_looked_at_though_one_copy_is_left() {
     let marked = |is_torn: bool| Record::Marks {

@@ -246,6 +246,9 @@ impl World {
 
     /// A request will not be answered.
     fn abandons(&mut self, c: usize, pending: Pending, is_of_former: bool) {
+        if pending.op.mutates() {
+            self.note_changed(false);
+        }
         self.note_change(c, &pending, false);
         match pending.write {
             Some(write) if !is_of_former => self.oracle.goes_on(write, pending.asked),
@@ -383,6 +386,9 @@ impl World {
         } else if errno == 0 && self.scenario.record_latencies {
             self.latencies.push((c, self.ctx.now.nanos_since(pending.at)));
         }
+        if pending.op == Op::Flush && errno == 0 {
+            self.note_flushed(pending.at);
+        }
         let by_fault = is_of_former || (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
         let is_leased = self.is_leased();
         let oracle = &mut self.oracle;
@@ -409,6 +415,7 @@ impl World {
             (_, _) => {
                 let write = pending.write.ok_or("a change without a number")?;
                 self.note_change(c, &pending, errno == 0);
+                self.note_changed(errno == 0);
                 let oracle = &mut self.oracle;
                 if errno == 0 || is_of_former {
                     oracle.write_ended(write, pending.fua, errno == 0);

@@ -301,6 +301,7 @@ impl World {
         self.keep_scrub();
         self.note_decisions();
         self.note_map_wait();
+        self.check_losses();
         for Completion { client, cookie, result } in completions {
             if let Some((&c, _)) = self.gateway.natives.iter().find(|(_, id)| **id == client) {
                 self.native_answered(c, cookie, result);

@@ -18,6 +18,7 @@
 //! | `remount.rs` | a file system is mounted anew below a node |
 //! | `slow_flush.rs` | flushes take long |
 //! | `stall.rs` | the gateway stands still |
+//! | `flushed.rs` | losses that are none |
 //! | `forged.rs` | an adversary at the store of the map, which is signed |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `map_rot.rs` | the end of the map is damaged, or lost |
@@ -44,6 +45,7 @@ mod copy;
 mod failed_sync;
 mod fault;
 mod finish;
+mod flushed;
 mod forged;
 mod gateway;
 mod grow;
@@ -421,6 +423,7 @@ struct World {
     watched: killed::Watch,
     /// Blocks of the volume of which the only current copy rotted: their first bytes.
     struck: BTreeSet<u64>,
+    flushed: flushed::Flushed,
     /// When the gateway last served nothing, as the end of its map was dropped.
     waited_at: Option<Time>,
     /// No faults happen any more.
@@ -491,6 +494,7 @@ impl World {
             overwritten: BTreeSet::new(),
             watched: killed::Watch::default(),
             struck: BTreeSet::new(),
+            flushed: flushed::Flushed::default(),
             waited_at: None,
             is_healed: false,
             scenario,

@@ -271,6 +271,7 @@ impl Copies {
             self.stuck.remove(&chunk);
             self.behind_last.remove(&chunk);
             self.reopened.remove(&chunk);
+            self.flushed.remove(&chunk);
         }
         for &member in given_up.iter().filter(|_| !planted::is(Bug::ReturnedCopyCurrent)) {
             self.members[usize::from(member)].out_since.get_or_insert(cx.now);

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::change::At;
+use super::chunk::Chunk;
 use super::log::Waiter;
 use super::speed::Speed;
 use super::{Copies, Cx, bit, each, mask};
@@ -207,6 +208,9 @@ impl Copies {
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
         // Before jobs are dropped: changes that waited for them open chunks then.
         let lately = self.settled_lately(cx, member);
+        for &(chunk, copy) in &open {
+            self.note_flushed(cx, chunk, copy);
+        }
         for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {
             if let Some(copy) = self.copy_on(chunk, member) {
                 self.drop_job_of(cx, chunk, copy);
@@ -226,6 +230,24 @@ impl Copies {
             }
         }
         self.reroute_reads(cx, member, reads, true);
+    }
+
+    /// The device of a copy of an open chunk has restarted: notes whether it has all the same what was acknowledged, as all changes had ended and were
+    /// flushed there. Whoever has not seen the changes, as a gateway that was started later, does not know that. If the copy is in question already, what
+    /// it had then counts.
+    fn note_flushed(&mut self, cx: &Cx<'_>, chunk: u32, copy: usize) {
+        let clean_before = cx.queues[cx.node(self.member_of(chunk, copy))].clean_before();
+        let has_all = |state: &Chunk| {
+            let is_flushed = clean_before > state.sync_after[copy] || planted::is(Bug::LateChangeFlushed);
+            state.changes.is_empty() && is_flushed
+        };
+        let is_known = !self.doubt.contains(&chunk) && !planted::is(Bug::FlushedLossTold);
+        let has_all = is_known && self.chunks.get(&chunk).is_some_and(has_all);
+        if !has_all {
+            self.flushed.remove(&chunk);
+        } else if self.image.marks(chunk).doubtful == 0 {
+            self.flushed.insert(chunk);
+        }
     }
 
     /// Chunks that were settled lately with a copy on a member, which is current and can be compared with another: its flash may have confirmed
@@ -264,6 +286,7 @@ impl Copies {
         for (chunk, copy) in taken {
             let marks = self.image.marks(chunk);
             self.leave(chunk, bit(copy));
+            self.flushed.remove(&chunk);
             if !marks.is_open {
                 self.reopened.insert(chunk);
             }
@@ -366,8 +389,12 @@ impl Copies {
         } else if current == 0 {
             // All lost power. What was flushed is on each; of the rest something may be lost, which clients are told.
             self.doubt.insert(chunk);
-            // Where nothing changed since all was flushed, nothing is lost, unless a flash has lied.
-            let is_changed = !self.reopened.contains(&chunk);
+            // Where all was flushed, nothing is lost, unless a flash has lied.
+            let is_changed = !self.reopened.contains(&chunk) && !self.flushed.contains(&chunk);
+            if !is_changed {
+                // Nor is it by the next restart, before something changes.
+                self.reopened.insert(chunk);
+            }
             let seq = self.mark(chunk, Marks { is_torn: is_changed, doubtful: 0, ..marks });
             // Changes may have waited for the others.
             self.log.wait(seq, Waiter::Review(chunk));
@@ -377,6 +404,7 @@ impl Copies {
         } else {
             return;
         }
+        self.flushed.remove(&chunk);
         self.compare_soon(cx, chunk);
     }
 

@@ -189,8 +189,10 @@ pub struct Copies {
     doubtful: BTreeSet<u32>,
     /// Chunks that were settled lately.
     lately: Lately,
-    /// Those of them that were opened because a member's device restarted, and have not changed since.
+    /// Chunks that are open because members' devices restarted, and had been flushed before, and have not changed since.
     reopened: BTreeSet<u32>,
+    /// Chunks with doubtful copies, on each of which all changes were flushed when its device restarted.
+    flushed: BTreeSet<u32>,
     /// Chunks with blocks that do not match their checksums.
     rot: BTreeMap<u32, Rot>,
     /// Copies that fell behind last, of chunks with several copies behind.
@@ -296,6 +298,7 @@ impl Copies {
             doubtful: BTreeSet::new(),
             lately: Lately::default(),
             reopened: BTreeSet::new(),
+            flushed: BTreeSet::new(),
             rot: BTreeMap::new(),
             behind_last: BTreeMap::new(),
             hollow: BTreeSet::new(),
