@@ -1,7 +1,8 @@
 //! Connections whose peer has not said who it is: which of them makes room for a newcomer.
 //!
-//! A port that anybody reaches is never full of them. A newcomer takes the place of one that is still silent, of the address that has the most, at
-//! random: whoever opens many connections displaces their own, and none of many addresses can hold a place for long.
+//! A port that anybody reaches is never full of them. A newcomer takes the place of one that has proven nothing, of the address that has the most: whoever
+//! opens many connections displaces their own. Where all have as many, the one goes that has made no progress for longest. Progress has few steps, so nobody
+//! keeps a place, and everybody has as long for the next step as newcomers need to fill all places.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -21,15 +22,30 @@ pub fn origin(address: Option<IpAddr>) -> Option<IpAddr> {
     }
 }
 
-/// The connection that makes room for a newcomer, of those whose peer is still unknown: each with its key and address. `random` is any number that peers cannot
-/// guess. `None` if there is none.
-pub fn to_replace<K: Copy>(unknown: impl Iterator<Item = (K, Option<IpAddr>)>, random: u64) -> Option<K> {
-    let mut unknown: Vec<(Option<IpAddr>, K)> = unknown.map(|(key, address)| (origin(address), key)).collect();
-    unknown.sort_by_key(|(origin, _)| *origin);
-    let groups = || unknown.chunk_by(|a, b| a.0 == b.0);
+/// A connection that has proven nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Unproven<K, T> {
+    /// What it is called where it is kept.
+    pub key: K,
+    /// The address of its peer.
+    pub from: Option<IpAddr>,
+    /// Whether that address was let in lately.
+    pub was_let_in: bool,
+    /// When it last made a step, in any unit: bytes alone are none.
+    pub stepped: T,
+}
+
+/// The connection that makes room for a newcomer; `None` if there is none.
+///
+/// Addresses that were let in make no room for strangers, unless they have more than half of the places.
+pub fn to_replace<K: Copy, T: Ord + Copy>(unproven: impl Iterator<Item = Unproven<K, T>>) -> Option<K> {
+    let (let_in, strangers): (Vec<_>, Vec<_>) = unproven.partition(|conn| conn.was_let_in);
+    let mut candidates = if strangers.len() >= let_in.len() { strangers } else { let_in };
+    candidates.sort_by_key(|conn| origin(conn.from));
+    let groups = || candidates.chunk_by(|a, b| origin(a.from) == origin(b.from));
     let most = groups().map(<[_]>::len).max()?;
-    let largest: Vec<K> = groups().filter(|group| group.len() == most).flatten().map(|(_, key)| *key).collect();
-    largest.get((random % largest.len() as u64) as usize).copied()
+    let largest = groups().filter(|group| group.len() == most).flatten();
+    largest.min_by_key(|conn| conn.stepped).map(|conn| conn.key)
 }
 
 #[cfg(test)]
@@ -41,38 +57,63 @@ mod tests {
         Some(text.parse().unwrap())
     }
 
-    fn replaced(of: &[Option<IpAddr>]) -> Vec<usize> {
-        let mut all: Vec<usize> =
-            (0..100).filter_map(|random| to_replace(of.iter().copied().enumerate(), random)).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+    /// Who makes room, by the place in this list, in which the one that stepped longest ago is first.
+    fn replaced(of: &[Option<IpAddr>]) -> Option<usize> {
+        let unproven =
+            |(at, from): (usize, &Option<IpAddr>)| Unproven { key: at, from: *from, was_let_in: false, stepped: at };
+        to_replace(of.iter().enumerate().map(unproven))
     }
 
     #[test]
-    fn the_address_with_the_most_makes_room() {
-        assert_eq!(replaced(&[]), []);
-        assert_eq!(replaced(&[ip("10.0.0.1")]), [0]);
-        assert_eq!(replaced(&[ip("10.0.0.1"), ip("10.0.0.2"), ip("10.0.0.1")]), [0, 2]);
-        assert_eq!(replaced(&[ip("10.0.0.1"), ip("10.0.0.2")]), [0, 1], "as many: any of them");
-        assert_eq!(replaced(&[None, ip("10.0.0.1"), None]), [0, 2], "unix sockets count as one");
+    fn the_address_with_the_most_makes_room_and_of_those_the_one_without_progress() {
+        assert_eq!(replaced(&[]), None);
+        assert_eq!(replaced(&[ip("10.0.0.1")]), Some(0));
+        assert_eq!(replaced(&[ip("10.0.0.2"), ip("10.0.0.1"), ip("10.0.0.3"), ip("10.0.0.1")]), Some(1));
+        assert_eq!(replaced(&[ip("10.0.0.2"), ip("10.0.0.1")]), Some(0), "as many: the one without progress");
+        assert_eq!(replaced(&[ip("10.0.0.1"), None, None]), Some(1), "unix sockets count as one");
     }
 
     #[test]
     fn one_device_is_one_whatever_address_it_takes() {
-        let of = [ip("2001:db8:0:1::1"), ip("2001:db8:0:2::1"), ip("2001:db8:0:1:ffff::9")];
-        assert_eq!(replaced(&of), [0, 2], "the same 64 bits");
-        assert_eq!(replaced(&[ip("10.0.0.1"), ip("10.0.0.2"), ip("::ffff:10.0.0.1")]), [0, 2], "IPv4 in IPv6");
-        assert_eq!(replaced(&[ip("::ffff:10.0.0.1"), ip("::ffff:10.0.0.2"), ip("::ffff:10.0.0.3")]), [0, 1, 2]);
+        let of = [ip("2001:db8:0:2::1"), ip("2001:db8:0:1::1"), ip("2001:db8:0:1:ffff::9")];
+        assert_eq!(replaced(&of), Some(1), "the same 64 bits");
+        assert_eq!(replaced(&[ip("10.0.0.2"), ip("10.0.0.1"), ip("::ffff:10.0.0.1")]), Some(1), "IPv4 in IPv6");
+        assert_eq!(replaced(&[ip("::ffff:10.0.0.1"), ip("::ffff:10.0.0.2"), ip("::ffff:10.0.0.3")]), Some(0));
+    }
+
+    #[test]
+    fn who_was_let_in_makes_no_room_for_strangers_and_takes_no_more_than_half() {
+        let port = |let_in: usize, strangers: usize| {
+            let unproven = move |key: usize| {
+                let was_let_in = key < let_in;
+                let host = if was_let_in { 1 } else { key as u8 };
+                Unproven {
+                    key,
+                    from: Some(IpAddr::from([10, 0, u8::from(was_let_in), host])),
+                    was_let_in,
+                    stepped: key,
+                }
+            };
+            to_replace((0..let_in + strangers).map(unproven))
+        };
+        assert_eq!(port(3, 4), Some(3), "a stranger, though the others are of one address and older");
+        assert_eq!(port(4, 4), Some(4));
+        assert_eq!(port(5, 4), Some(0), "more than half");
+        assert_eq!(port(5, 0), Some(0));
     }
 
     proptest! {
-        /// Whatever the others do, who has one connection keeps it while somebody has more.
+        /// Whatever the others do, who has one connection keeps it while a stranger has more.
         #[test]
-        fn one_connection_is_safe_from_who_has_many(mut hosts in prop::collection::vec(0u8..5, 2..64), random: u64) {
+        fn one_connection_is_safe_from_who_has_many(mut hosts in prop::collection::vec(0u8..5, 2..64), salt: u8) {
             hosts.extend([0, 0]);
-            let address = |host: u8| Some(IpAddr::from([10, 0, 0, host]));
-            let key = to_replace(hosts.iter().map(|&host| (host, address(host))), random).unwrap();
+            let unproven = |&host: &u8| Unproven {
+                key: host,
+                from: Some(IpAddr::from([10, 0, 0, host])),
+                was_let_in: false,
+                stepped: host ^ salt,
+            };
+            let key = to_replace(hosts.iter().map(unproven)).unwrap();
             prop_assert!(hosts.iter().filter(|&&host| host == key).count() > 1);
         }
     }

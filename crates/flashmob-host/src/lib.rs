@@ -10,7 +10,6 @@
 //! - [`scheduler`]: another I/O scheduler for the duration of a measurement
 //! - [`watch`]: throttling and other programs' I/O during a measurement
 //! - [`cache`]: the page cache of a file; [`cache_life`]: how long it stays
-//! - [`newcomer`]: the connection that makes room for another one, by lot
 
 pub mod cache;
 mod cache_life;
@@ -20,7 +19,6 @@ pub mod emulation;
 pub mod flushes;
 mod mounts;
 mod names;
-pub mod newcomer;
 pub mod place;
 pub mod power;
 pub mod scheduler;

@@ -252,7 +252,7 @@ fn serve_admin(bound: admin::Bound, names: &[String], server: &NodeServer) -> an
             "for the admin port others need ca-cert.pem and token of {}: flashmob status https://HOST:PORT --credentials DIR",
             credentials.path().display()
         );
-        keys = Some(AdminKeys::of_node(&credentials, own, names, bound.ip())?);
+        keys = Some(AdminKeys::of_node(&credentials, own, names, bound.ip())?.remembering(server.known()));
     }
     bound.serve(server.reporter(), None, Hosts::named(names), keys)
 }

@@ -10,9 +10,10 @@ use flashmob_core::op::{Op, OpFlags};
 use flashmob_server::config::Config;
 use flashmob_server::gateway::{GatewayServer, Start};
 use flashmob_server::net::ListenAddr;
+use flashmob_server::node::UNPROVEN_MAX;
 
-/// Twice the links of the tests' nodes: their most connections.
-const CONNECTIONS_MAX: usize = 32;
+/// Most connections of the tests' nodes before a hello.
+const CONNECTIONS_MAX: usize = UNPROVEN_MAX;
 /// Shorter than the time for a hello, after which a silent connection is closed anyway.
 const SOON: Duration = Duration::from_secs(8);
 

@@ -2,7 +2,7 @@
 //!
 //! It only reads, with few exceptions: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
 //! ([`crate::discovery::hear`]); a gateway changes volumes as it is asked to ([`crate::status::VolumeQuestion`]). No client, however slow or many, may cost the event loop more than one report or announcement at a time
-//! or the process more than a fixed amount of memory. Where all connections are taken, a newcomer gets the place of one that has been silent
+//! or the process more than a fixed amount of memory. A newcomer is accepted at once; where all places are taken it gets that of the address that has the most
 //! ([`waiting`]). Requests that were meant for another host are refused ([`host`]), and in a cluster with keys those of anybody who has proven nothing
 //! ([`gate`]): the first byte of a connection says whether it is TLS.
 //!
@@ -31,30 +31,34 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use self::answer::{Asker, answer};
 use self::gate::Caller;
 pub use self::host::Hosts;
-use self::waiting::{Answering, Waiting};
+use self::waiting::{Standing, Waiting};
 use super::Reporter;
 use crate::discovery::hear::Ear;
 use crate::keys::AdminKeys;
+use crate::keys::admin::Who;
 use crate::keys::folder::ADMIN_PURPOSE;
 use crate::net::ListenAddr;
 use crate::net::tls::{HANDSHAKE_RECORD, accept};
 use crate::status::finding::{Insecure, insecure};
 
-/// Connections served at once. Enough for a few scrapers and a few people, and little memory.
-pub const CONNECTIONS_MAX: usize = 16;
+/// Connections at once whose peers have proven nothing, and as many whose peers have. Most take little memory: where strangers come from 200 new addresses a
+/// second, each has time for a handshake over a slow network.
+pub const CONNECTIONS_MAX: usize = 128;
+/// Those of each kind that have an answer in memory. Enough for a few scrapers and a few people.
+pub const ANSWERS_MAX: usize = 16;
+/// Who does not read its answer for so long makes room for the answer of another one.
+const SILENCE: Duration = Duration::from_millis(500);
 /// Size of a request's line and headers together; hyper takes no smaller limit.
 pub const HEAD_BYTES_MAX: usize = 8192;
 /// Headers in a request. A browser sends about 15.
 pub const HEADERS_MAX: usize = 64;
 /// A client has this long for its line and headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// One that has been open for this long, and whose request is not being carried out, makes room for a newcomer.
-const SILENCE: Duration = Duration::from_millis(500);
 /// A connection lasts at most this long, whatever it does: twice the loop's time to answer, and time for a slow network.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after a failed accept, usually for lack of file descriptors.
@@ -64,7 +68,6 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     head: Duration,
-    silence: Duration,
     connection: Duration,
 }
 
@@ -103,7 +106,7 @@ pub fn serve_on(
     hosts: Hosts,
     keys: Option<AdminKeys>,
 ) -> io::Result<AdminServer> {
-    let timeouts = Timeouts { head: HEAD_TIMEOUT, silence: SILENCE, connection: CONNECTION_TIMEOUT };
+    let timeouts = Timeouts { head: HEAD_TIMEOUT, connection: CONNECTION_TIMEOUT };
     let local_addr = listener.local_addr()?;
     let is_open = keys.is_none() && reporter.is_some() && ListenAddr::Tcp(local_addr).is_for_others();
     let warning = is_open.then(|| insecure(&local_addr.to_string(), Insecure::Administration));
@@ -168,30 +171,21 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
         Ok(listener) => listener,
         Err(e) => return log::error!("the admin server cannot wait for connections: {e}"),
     };
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let waiting = Arc::new(Waiting::default());
     let (mut failing, mut number) = (false, 0);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 failing = false;
-                let slot = loop {
-                    match tokio::time::timeout(timeouts.silence / 4, slots.clone().acquire_owned()).await {
-                        Ok(Ok(slot)) => break slot,
-                        // The semaphore is never closed: the loop ends with the runtime.
-                        Ok(Err(_)) => return,
-                        Err(_) => waiting.make_room(timeouts.silence),
-                    }
-                };
-                let (asker, answering, open) = (asker.clone(), Answering::default(), waiting.clone());
-                let is_answering = answering.clone();
                 number += 1;
+                let was_let_in = |from| asker.keys.as_ref().is_some_and(|keys| keys.was_let_in(from));
+                let standing = waiting.add(number, peer.ip().to_canonical(), was_let_in);
+                let (asker, own) = (asker.clone(), standing.clone());
                 let task = tokio::spawn(async move {
-                    serve_one(stream, peer, asker, is_answering, timeouts).await;
-                    open.remove(number);
-                    drop(slot);
+                    serve_one(stream, peer, asker, own.clone(), timeouts).await;
+                    own.remove();
                 });
-                waiting.add(number, peer.ip(), answering, task.abort_handle());
+                standing.is_served_by(task.abort_handle());
             }
             Err(e) => {
                 if !failing {
@@ -204,10 +198,10 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, answering: Answering, timeouts: Timeouts) {
+async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, standing: Standing, timeouts: Timeouts) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     // The client sees the failure; at a higher level strangers could fill the log.
-    match tokio::time::timeout(timeouts.connection, serve_caller(stream, peer, asker, answering, timeouts)).await {
+    match tokio::time::timeout(timeouts.connection, serve_caller(stream, peer, asker, standing, timeouts)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => log::debug!("admin client {peer}: {e}"),
         Err(_) => log::debug!("admin client {peer}: closed, request timed out"),
@@ -220,26 +214,33 @@ async fn serve_caller(
     stream: TcpStream,
     peer: SocketAddr,
     asker: Arc<Asker>,
-    answering: Answering,
+    standing: Standing,
     timeouts: Timeouts,
 ) -> Result<(), Failed> {
     let own = Arc::clone(&asker);
-    let Some(keys) = &own.keys else { return serve_http(stream, peer, Caller::Open, asker, answering, timeouts).await };
+    let Some(keys) = &own.keys else { return serve_http(stream, peer, Caller::Open, asker, standing, timeouts).await };
     let mut first = [0];
     tokio::time::timeout(timeouts.head, stream.peek(&mut first)).await??;
     if first[0] != HANDSHAKE_RECORD {
         let caller = if peer.ip().is_loopback() { Caller::Here } else { Caller::Elsewhere };
-        return serve_http(stream, peer, caller, asker, answering, timeouts).await;
+        return serve_http(stream, peer, caller, asker, standing, timeouts).await;
     }
+    standing.step();
     let turn = keys.wait(peer.ip());
     while let Some(wait) = turn.wait() {
         tokio::time::sleep(wait).await;
     }
     drop(turn);
+    standing.step();
     let address = stream.local_addr().ok().map(|addr| addr.ip());
     let secret = accept(stream, ADMIN_PURPOSE, |is_raw| keys.end(is_raw, address));
     let (stream, proven) = tokio::time::timeout(timeouts.head, secret).await??;
-    serve_http(stream, peer, Caller::Secret(proven), asker, answering, timeouts).await
+    standing.step();
+    if keys.who(&proven).is_ok_and(|who| who != Who::Anybody) {
+        standing.prove();
+        keys.let_in(peer.ip());
+    }
+    serve_http(stream, peer, Caller::Secret(proven), asker, standing, timeouts).await
 }
 
 async fn serve_http(
@@ -247,7 +248,7 @@ async fn serve_http(
     peer: SocketAddr,
     caller: Caller,
     asker: Arc<Asker>,
-    answering: Answering,
+    standing: Standing,
     timeouts: Timeouts,
 ) -> Result<(), Failed> {
     let caller = Arc::new(caller);
@@ -259,7 +260,7 @@ async fn serve_http(
         .keep_alive(false)
         .serve_connection(
             TokioIo::new(stream),
-            service_fn(move |request| answer(asker.clone(), peer, caller.clone(), answering.clone(), request)),
+            service_fn(move |request| answer(asker.clone(), peer, caller.clone(), standing.clone(), request)),
         );
     Ok(connection.await?)
 }

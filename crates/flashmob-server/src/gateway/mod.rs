@@ -35,5 +35,5 @@ pub use inside::{Inside, Resident};
 pub use lease::Deposed;
 pub use memory::extents_in_use;
 pub use native::{NativeHandle, NativeResult, Pending};
-pub use server::{GatewayServer, Start, Stopper};
+pub use server::{CHOOSING_MAX, GatewayServer, Start, Stopper};
 pub use whereabouts::{Seen, Whereabouts};

@@ -11,7 +11,7 @@ use flashmob_core::units::Time;
 
 use super::server::{ClientConn, GatewayServer};
 use crate::config::{Config, Listen};
-use crate::keys::{CertifiedKeys, CertifiedPort, Client, Doorman, Folder};
+use crate::keys::{CertifiedKeys, CertifiedPort, Client, Doorman, Folder, KnownAddresses};
 use crate::net::Stream;
 
 /// How far a client is with TLS.
@@ -41,6 +41,7 @@ pub(super) enum WayIn {
 pub(super) struct NbdDoor {
     keys: CertifiedKeys,
     doorman: Doorman,
+    known: Option<KnownAddresses>,
 }
 
 /// A unix socket is plain, for the gateway's own user: nobody else may be able to put another one in its place.
@@ -64,7 +65,7 @@ fn check_folder_of(socket: &Path) -> anyhow::Result<()> {
 
 impl NbdDoor {
     /// If the cluster has keys and there is a TCP port.
-    pub(super) fn open(config: &Config) -> anyhow::Result<Option<NbdDoor>> {
+    pub(super) fn open(config: &Config, known: Option<KnownAddresses>) -> anyhow::Result<Option<NbdDoor>> {
         for listen in config.listen.iter().filter(|_| config.keys.is_some()) {
             if let Listen::Unix(socket) = listen {
                 check_folder_of(socket)?;
@@ -78,7 +79,23 @@ impl NbdDoor {
         let Some(folder) = config.keys.as_ref().filter(|_| !listens.is_empty()) else { return Ok(None) };
         let keys = Folder::at(folder).certified(CertifiedPort::Nbd, &config.admin_hosts, &listens);
         let keys = keys.context("the keys for NBD cannot be used")?;
-        Ok(Some(NbdDoor { keys, doorman: Doorman::default() }))
+        let doorman = Doorman::knowing(known.iter().flat_map(KnownAddresses::all));
+        Ok(Some(NbdDoor { keys, doorman, known }))
+    }
+
+    pub(super) fn was_let_in(&self, from: Option<IpAddr>) -> bool {
+        self.doorman.was_let_in(from)
+    }
+
+    pub(super) fn took(&mut self, from: Option<IpAddr>, time: Duration) {
+        self.doorman.took(from, time);
+    }
+
+    fn let_in(&mut self, from: Option<IpAddr>) {
+        self.doorman.let_in(from);
+        if let (Some(known), Some(from)) = (&self.known, from) {
+            known.note(from);
+        }
     }
 }
 
@@ -109,7 +126,11 @@ impl GatewayServer {
             return;
         }
         let now = Instant::now();
+        let has_waited = conn.waits_until.is_some();
         conn.waits_until = door.doorman.admit(now, conn.stream.peer_ip()).err().map(|wait| now + wait);
+        if !has_waited || conn.waits_until.is_none() {
+            conn.stepped = now;
+        }
         if conn.waits_until.is_some() {
             return;
         }
@@ -125,7 +146,10 @@ impl GatewayServer {
         let now = Instant::now();
         let is_due = |conn: &ClientConn| conn.waits_until.is_some_and(|at| now >= at);
         let mut due: Vec<usize> = self.clients.iter().filter(|(_, conn)| is_due(conn)).map(|(key, _)| key).collect();
-        due.sort_by_cached_key(|key| door.doorman.turn_of(self.clients[*key].stream.peer_ip()));
+        due.sort_by_cached_key(|key| {
+            let conn = &self.clients[*key];
+            door.doorman.turn_of(conn.stream.peer_ip(), conn.stepped)
+        });
         for key in due {
             self.begin_tls(key);
         }
@@ -144,7 +168,8 @@ impl GatewayServer {
         let Some(who) = conn.stream.peer_certificate().and_then(|certificate| door.keys.client(certificate)) else {
             return self.turn_away_client(key, "not let in: its certificate is not known");
         };
-        door.doorman.let_in(conn.stream.peer_ip());
+        door.let_in(conn.stream.peer_ip());
+        conn.stepped = Instant::now();
         let names: Vec<&str> = self.gateway.volume_names().collect();
         let right = |name: &String| {
             let volume = names.iter().position(|known| known == name)?;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use flashmob_core::gateway::{ClientId, Gateway, GatewayConfig, LinkId, Sampling};
+use flashmob_core::strangers::{self, Unproven};
 use flashmob_core::units::Time;
-use flashmob_host::newcomer::to_replace;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
@@ -37,7 +37,7 @@ use super::volumes::Unrecorded;
 use super::whereabouts::{Marks, Sighting, Whereabouts, whereabouts};
 use crate::config::{Config, VolumeConfig};
 use crate::etcd::EtcdError;
-use crate::keys::{Client, Folder, GatewayKeys, GrantInUse};
+use crate::keys::{Client, Folder, GatewayKeys, GrantInUse, KnownAddresses, thread_time};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, TurnedAway, Wake};
@@ -59,6 +59,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Timeout of a client's last answers.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most clients that have not chosen an export, beside `connections` that have.
+pub const CHOOSING_MAX: usize = 64;
 /// The socket buffers of all links together may take this part of the gateway's memory: they belong to the kernel and are not
 /// counted in the budget, but bounded by it.
 const BUFFERS_PART: u64 = 4;
@@ -87,6 +89,10 @@ pub(super) struct ClientConn {
     pub who: Option<Client>,
     /// Close when everything is written, at the latest then.
     pub closing: Option<Instant>,
+    /// When it last came nearer to being let in: see [`strangers`].
+    pub stepped: Instant,
+    /// It has chosen no export yet, as far as was seen.
+    is_choosing: bool,
 }
 
 impl ClientConn {
@@ -150,6 +156,8 @@ pub struct GatewayServer {
     connections: usize,
     /// What clients over TCP have to prove, if the cluster has keys.
     pub(super) nbd: Option<NbdDoor>,
+    /// Addresses that were let in, if the cluster has keys and there is a configuration file.
+    known: Option<KnownAddresses>,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
     pub(super) diagnosed: Diagnosed,
@@ -236,7 +244,9 @@ impl GatewayServer {
             server => server?,
         };
         // Before anybody can connect.
-        server.nbd = NbdDoor::open(config)?;
+        server.known =
+            config.keys.as_ref().map(|_| KnownAddresses::load(&KnownAddresses::path_of_gateway(config_path)));
+        server.nbd = NbdDoor::open(config, server.known.clone())?;
         server.lease.stays_behind = start.stays_behind;
         let open_etcd = config.etcd.as_ref().filter(|etcd| config.keys.is_some() && etcd.is_open());
         server.open_etcd = open_etcd.map(|etcd| etcd.endpoints.join(", "));
@@ -287,7 +297,7 @@ impl GatewayServer {
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
             memory_bytes: config.memory_bytes,
-            clients_max: config.connections,
+            clients_max: config.connections + CHOOSING_MAX,
             keeps_live: is_watched,
             extent_ids: memory.as_ref().map_or_else(|| named_extents(config), ExtentMemory::extent_ids),
             ..GatewayConfig::new(id, session, volumes)
@@ -343,6 +353,7 @@ impl GatewayServer {
             turned_away: TurnedAway::default(),
             connections: config.connections,
             nbd: None,
+            known: None,
             next_look: Time::default(),
             diagnosed: Diagnosed::default(),
             key_generations: HashMap::new(),
@@ -391,6 +402,12 @@ impl GatewayServer {
     #[must_use]
     pub fn grant_in_use(&self) -> GrantInUse {
         self.links.grant_in_use.clone()
+    }
+
+    /// Addresses that were let in, if the cluster has keys.
+    #[must_use]
+    pub fn known(&self) -> Option<KnownAddresses> {
+        self.known.clone()
     }
 
     /// Ends the running loop.
@@ -584,6 +601,9 @@ impl GatewayServer {
         if let WayIn::Closed(why) = &way_in {
             return self.turned_away.note(&format!("client {}", stream.peer()), why);
         }
+        if self.clients.iter().filter(|(_, conn)| !conn.is_choosing).count() >= self.connections {
+            return self.turned_away.note(&format!("client {}", stream.peer()), &self.full());
+        }
         self.make_room();
         let key = self.clients.vacant_key();
         if let Err(error) = stream.register(self.poll.registry(), Token(FIRST_CLIENT + key)) {
@@ -596,27 +616,51 @@ impl GatewayServer {
             _ => self.gateway.client_opened(now),
         };
         let Some(id) = opened else {
-            let reason = format!("refused: {} clients are connected; see 'connections'", self.clients.len());
-            return self.turned_away.note(&format!("client {}", stream.peer()), &reason);
+            return self.turned_away.note(&format!("client {}", stream.peer()), &self.full());
         };
         if self.conn_of_client.len() <= id.index {
             self.conn_of_client.resize(id.index + 1, usize::MAX);
         }
         self.conn_of_client[id.index] = key;
         let (readiness, secrecy) = (Readiness::unknown(), Secrecy::Settled);
-        self.clients.insert(ClientConn { stream, id, readiness, secrecy, waits_until: None, who: None, closing: None });
+        let (stepped, is_choosing) = (Instant::now(), true);
+        let (waits_until, who, closing) = (None, None, None);
+        let conn = ClientConn { stream, id, readiness, secrecy, waits_until, who, closing, stepped, is_choosing };
+        self.clients.insert(conn);
     }
 
-    /// If there are as many clients as may be, one that has not chosen an export is dropped for a newcomer.
+    fn full(&self) -> String {
+        format!("refused: {} clients are connected; see 'connections'", self.connections)
+    }
+
+    /// If as many clients as may have not chosen an export, one of them is dropped for a newcomer.
     fn make_room(&mut self) {
-        if self.clients.len() < self.connections {
+        let unproven = self.clients.iter().filter(|(_, conn)| conn.is_choosing).map(|(key, conn)| {
+            let from = conn.stream.peer_ip();
+            let was_let_in = self.nbd.as_ref().is_some_and(|door| door.was_let_in(from));
+            Unproven { key, from, was_let_in, stepped: conn.stepped }
+        });
+        if unproven.clone().count() < CHOOSING_MAX {
             return;
         }
-        let choosing = self.clients.iter().filter(|(_, c)| self.gateway.is_client_choosing(c.id));
-        let Some(key) = to_replace(choosing.map(|(key, c)| (key, c.stream.peer_ip()))) else { return };
+        let Some(key) = strangers::to_replace(unproven) else { return };
         let peer = self.clients[key].stream.peer();
         self.turned_away.note(&format!("client {peer}"), "dropped for a newcomer: it has not chosen an export");
         self.remove_client(key);
+    }
+
+    /// Counts clients that have chosen an export; there are no more than may be.
+    fn note_chosen(&mut self) {
+        let has_chosen =
+            |(_, conn): &(usize, &ClientConn)| conn.is_choosing && !self.gateway.is_client_choosing(conn.id);
+        let chosen: Vec<usize> = self.clients.iter().filter(has_chosen).map(|(key, _)| key).collect();
+        for key in chosen {
+            if self.clients.iter().filter(|(_, conn)| !conn.is_choosing).count() >= self.connections {
+                self.turn_away_client(key, &self.full());
+            } else if let Some(conn) = self.clients.get_mut(key) {
+                conn.is_choosing = false;
+            }
+        }
     }
 
     pub(super) fn read_clients(&mut self, which: Clients) {
@@ -635,7 +679,11 @@ impl GatewayServer {
             }
             let is_choosing = self.gateway.is_client_choosing(conn.id);
             let Some(rx) = self.gateway.client_rx(conn.id) else { continue };
+            let before = (conn.secrecy == Secrecy::Proving).then(thread_time);
             let filled = if is_choosing { conn.stream.fill_little(rx) } else { conn.stream.fill(rx, 0) };
+            if let (Some(before), Some(door)) = (before, &mut self.nbd) {
+                door.took(conn.stream.peer_ip(), thread_time().saturating_sub(before));
+            }
             match filled {
                 Ok(Filled::More(_)) => {}
                 Ok(Filled::Drained(_)) => conn.readiness.drained(),
@@ -658,6 +706,7 @@ impl GatewayServer {
         for key in proven {
             self.let_in(now, key);
         }
+        self.note_chosen();
     }
 
     fn write_dirty(&mut self) {

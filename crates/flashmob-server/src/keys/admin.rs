@@ -13,6 +13,7 @@ use super::clients::{AdminRight, Client, token_digest};
 use super::folder::{ADMIN_PURPOSE, Folder, FolderError};
 use super::grant::Grant;
 use super::key::{KeyError, PublicKey};
+use super::known::KnownAddresses;
 use super::line::{Line, Turn};
 use super::lock;
 use super::node::NodeKeys;
@@ -36,6 +37,7 @@ pub enum Who {
 pub struct AdminKeys {
     certified: Mutex<CertifiedKeys>,
     line: Line,
+    known: Option<KnownAddresses>,
     of: Of,
 }
 
@@ -74,7 +76,19 @@ impl AdminKeys {
     }
 
     fn new(certified: CertifiedKeys, of: Of) -> AdminKeys {
-        AdminKeys { certified: Mutex::new(certified), line: Line::default(), of }
+        AdminKeys { certified: Mutex::new(certified), line: Line::default(), known: None, of }
+    }
+
+    /// With these addresses, which do not wait for strangers; those that come are added.
+    #[must_use]
+    pub fn remembering(self, known: Option<KnownAddresses>) -> AdminKeys {
+        AdminKeys { line: Line::knowing(known.iter().flat_map(KnownAddresses::all)), known, ..self }
+    }
+
+    /// Whether somebody at this address has lately proven who it is.
+    #[must_use]
+    pub fn was_let_in(&self, from: IpAddr) -> bool {
+        self.line.was_let_in(from)
     }
 
     /// A place in the line of those who wait for a handshake.
@@ -85,6 +99,9 @@ impl AdminKeys {
     /// Somebody at this address has proven who it is.
     pub fn let_in(&self, from: IpAddr) {
         self.line.let_in(from);
+        if let Some(known) = &self.known {
+            known.note(from);
+        }
     }
 
     /// This process's end of a connection to `address`, for one who proves a key (`is_raw`) or who knows certificates.

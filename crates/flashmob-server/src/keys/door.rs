@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flashmob_core::buffers::RxBuf;
 
-use super::doorman::Doorman;
+use super::doorman::{Doorman, thread_time};
 use super::folder::LINK_PURPOSE;
 use super::grant::{BadGrant, Grant};
 use super::key::PublicKey;
@@ -29,6 +29,8 @@ pub struct Door {
     /// Decrypted: [what is shown](super::shown), and what follows.
     received: RxBuf,
     is_tls: bool,
+    /// It has made a step since that was last asked.
+    stepped: bool,
 }
 
 /// What became of a connection's bytes.
@@ -45,6 +47,11 @@ pub enum Step {
 }
 
 impl Door {
+    /// Whether the peer has begun the handshake, or proven its key, since this was last asked.
+    pub fn take_stepped(&mut self) -> bool {
+        std::mem::take(&mut self.stepped)
+    }
+
     /// Reads once.
     ///
     /// # Errors
@@ -64,7 +71,7 @@ impl Door {
                         return Ok(Step::Wait(wait));
                     }
                     stream.secure(&keys.end)?;
-                    self.is_tls = true;
+                    (self.is_tls, self.stepped) = (true, true);
                 }
                 Some(_) => {
                     // What it sent is thrown away: with bytes unread the connection would be reset before the answer is there.
@@ -77,10 +84,16 @@ impl Door {
                 }
             }
         }
-        let filled = stream.fill_little(&mut self.received)?;
+        let (was_secured, before) = (stream.is_secured(), thread_time());
+        let filled = stream.fill_little(&mut self.received);
+        if !was_secured {
+            doorman.took(stream.peer_ip(), thread_time().saturating_sub(before));
+        }
+        let filled = filled?;
         if filled == Filled::End || !stream.is_secured() {
             return Ok(Step::More(filled));
         }
+        self.stepped |= !was_secured;
         let Some((shown, shown_bytes)) = shown::read(self.received.data(), keys.cluster) else {
             return Ok(Step::More(filled));
         };

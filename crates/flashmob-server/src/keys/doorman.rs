@@ -1,23 +1,30 @@
 //! How often a handshake may begin: one costs a small board some milliseconds, and anybody may ask for it.
 //!
-//! Each address may begin [`EACH_PER_S`] a second, and [`EACH_AT_ONCE`] at once. All addresses that were not let in lately may begin
-//! [`STRANGERS_PER_S`] together, so that strangers do not keep known gateways waiting. Of those that wait, known ones come first, then those whose last handshake
-//! began longest ago: who has many connections from few addresses waits behind who has one.
+//! Each address may begin [`EACH_PER_S`] a second, and [`EACH_AT_ONCE`] at once; IPv6 counts by /64, but an address that was let in counts alone, for in most
+//! networks all devices have one /64. All that were not let in lately may begin [`STRANGERS_PER_S`] together, in [`STRANGERS_PART`] of a processor's time, so
+//! that strangers do not keep known gateways waiting, nor those that are linked. Of those that wait, known ones come first, then those that have waited longest: who takes a new
+//! address for each connection gains nothing by it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use flashmob_core::strangers::origin;
+
 /// Handshakes that one address may begin in a second, and at once.
 const EACH_PER_S: f64 = 8.0;
 const EACH_AT_ONCE: f64 = 64.0;
-/// The same of all addresses together that were not let in lately.
-const STRANGERS_PER_S: f64 = 16.0;
+/// The same of all addresses together that were not let in lately. More than a laptop easily makes addresses for, as who is one among them gets in only if all do.
+const STRANGERS_PER_S: f64 = 256.0;
 const STRANGERS_AT_ONCE: f64 = 64.0;
+/// The part of one processor that these handshakes may take: on a small board it is the limit.
+const STRANGERS_PART: f64 = 0.25;
+/// A wait is never so short that it is over at once.
+const WAIT_MIN: Duration = Duration::from_micros(100);
 /// Most addresses that are remembered; the one that came longest ago is forgotten first, one that was let in last.
 const ORIGINS_MAX: usize = 1024;
 
-/// Handshakes that may begin now: some come back with time.
+/// What may be used now, some of which comes back with time.
 #[derive(Debug, Clone, Copy)]
 struct Allowance {
     left: f64,
@@ -31,12 +38,12 @@ impl Allowance {
         Allowance { left: most, at: now, per_s, most }
     }
 
-    /// How long it takes until there is one; none if there is one now.
-    fn wait(&mut self, now: Instant) -> Option<Duration> {
+    /// How long it takes until there is as much as `wanted`; none if there is now.
+    fn wait(&mut self, now: Instant, wanted: f64) -> Option<Duration> {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.left = (self.left + passed * self.per_s).min(self.most);
-        self.at = now;
-        (self.left < 1.0).then(|| Duration::from_secs_f64((1.0 - self.left) / self.per_s))
+        self.at = now.max(self.at);
+        (self.left < wanted).then(|| Duration::from_secs_f64((wanted - self.left) / self.per_s))
     }
 }
 
@@ -44,15 +51,30 @@ impl Allowance {
 struct Origin {
     own: Allowance,
     was_let_in: bool,
-    /// When its last handshake began.
-    served: Option<Instant>,
+}
+
+/// What all strangers share: handshakes, and seconds of a processor's time.
+#[derive(Debug)]
+struct Strangers {
+    handshakes: Allowance,
+    time_s: Allowance,
+}
+
+impl Strangers {
+    fn full(now: Instant) -> Strangers {
+        Strangers {
+            handshakes: Allowance::full(now, STRANGERS_PER_S, STRANGERS_AT_ONCE),
+            time_s: Allowance::full(now, STRANGERS_PART, STRANGERS_PART),
+        }
+    }
 }
 
 /// Who may begin a handshake.
 #[derive(Debug, Default)]
 pub struct Doorman {
+    /// By the whole address if that was let in, else by [`origin`].
     origins: HashMap<Option<IpAddr>, Origin>,
-    strangers: Option<Allowance>,
+    strangers: Option<Strangers>,
 }
 
 impl Doorman {
@@ -68,41 +90,57 @@ impl Doorman {
     /// # Errors
     /// Not yet: it may after this time, if nobody else comes first.
     pub fn admit(&mut self, now: Instant, from: Option<IpAddr>) -> Result<(), Duration> {
-        let origin = self.origin(now, from);
-        if let Some(wait) = origin.own.wait(now) {
+        let key = self.key_of(from);
+        let entry = self.entry(now, key);
+        if let Some(wait) = entry.own.wait(now, 1.0) {
             return Err(wait);
         }
-        if !origin.was_let_in {
-            let new = || Allowance::full(now, STRANGERS_PER_S, STRANGERS_AT_ONCE);
-            let strangers = self.strangers.get_or_insert_with(new);
-            if let Some(wait) = strangers.wait(now) {
-                return Err(wait);
+        if !entry.was_let_in {
+            let strangers = self.strangers.get_or_insert_with(|| Strangers::full(now));
+            let waits = [strangers.handshakes.wait(now, 1.0), strangers.time_s.wait(now, f64::MIN_POSITIVE)];
+            if let Some(wait) = waits.into_iter().flatten().max() {
+                return Err(wait.max(WAIT_MIN));
             }
-            strangers.left -= 1.0;
+            strangers.handshakes.left -= 1.0;
         }
-        let origin = self.origin(now, from);
-        origin.own.left -= 1.0;
-        origin.served = Some(now);
+        self.entry(now, key).own.left -= 1.0;
         Ok(())
     }
 
-    /// The order in which those that wait are asked.
+    /// The handshake of this peer took so much of a processor's time.
+    pub fn took(&mut self, from: Option<IpAddr>, time: Duration) {
+        if let Some(strangers) =
+            self.strangers.as_mut().filter(|_| !self.origins.get(&whole(from)).is_some_and(|known| known.was_let_in))
+        {
+            strangers.time_s.left -= time.as_secs_f64();
+        }
+    }
+
+    /// Whether somebody at this address was let in lately.
     #[must_use]
-    pub fn turn_of(&self, from: Option<IpAddr>) -> (bool, Option<Instant>) {
-        let origin = self.origins.get(&from.map(|from| from.to_canonical()));
-        (!origin.is_some_and(|origin| origin.was_let_in), origin.and_then(|origin| origin.served))
+    pub fn was_let_in(&self, from: Option<IpAddr>) -> bool {
+        self.origins.get(&whole(from)).is_some_and(|origin| origin.was_let_in)
+    }
+
+    /// The order in which those that wait are asked: by who they are, then since when they wait.
+    #[must_use]
+    pub fn turn_of(&self, from: Option<IpAddr>, since: Instant) -> (bool, Instant) {
+        (!self.was_let_in(from), since)
     }
 
     /// A peer has shown a valid grant.
     pub fn let_in(&mut self, from: Option<IpAddr>) {
-        self.origin(Instant::now(), from).was_let_in = true;
+        self.entry(Instant::now(), whole(from)).was_let_in = true;
     }
 
-    fn origin(&mut self, now: Instant, from: Option<IpAddr>) -> &mut Origin {
-        let from = from.map(|from| from.to_canonical());
-        self.forget_one(from);
+    fn key_of(&self, from: Option<IpAddr>) -> Option<IpAddr> {
+        if self.was_let_in(from) { whole(from) } else { origin(from) }
+    }
+
+    fn entry(&mut self, now: Instant, key: Option<IpAddr>) -> &mut Origin {
+        self.forget_one(key);
         let own = || Allowance::full(now, EACH_PER_S, EACH_AT_ONCE);
-        self.origins.entry(from).or_insert_with(|| Origin { own: own(), was_let_in: false, served: None })
+        self.origins.entry(key).or_insert_with(|| Origin { own: own(), was_let_in: false })
     }
 
     fn forget_one(&mut self, newcomer: Option<IpAddr>) {
@@ -115,65 +153,17 @@ impl Doorman {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn from(host: u16) -> Option<IpAddr> {
-        Some(IpAddr::from([10, 0, (host >> 8) as u8, host as u8]))
-    }
-
-    /// How many handshakes begin of those that are asked for at once.
-    fn begun(doorman: &mut Doorman, now: Instant, hosts: impl Iterator<Item = u16>) -> usize {
-        hosts.filter(|&host| doorman.admit(now, from(host)).is_ok()).count()
-    }
-
-    #[test]
-    fn one_address_gets_as_many_as_a_gateway_needs_and_then_few() {
-        let (mut doorman, start) = (Doorman::default(), Instant::now());
-        assert_eq!(begun(&mut doorman, start, std::iter::repeat_n(1, 100)), EACH_AT_ONCE as usize);
-        let wait = doorman.admit(start, from(1)).unwrap_err();
-        assert!(wait > Duration::ZERO && wait <= Duration::from_secs_f64(1.0 / EACH_PER_S), "{wait:?}");
-        assert!(doorman.admit(start + wait + Duration::from_millis(1), from(1)).is_ok());
-        let later = start + Duration::from_secs(10);
-        assert_eq!(begun(&mut doorman, later, std::iter::repeat_n(1, 100)), EACH_AT_ONCE as usize);
-    }
-
-    #[test]
-    fn strangers_share_theirs_and_known_addresses_do_not_wait_for_them() {
-        let (mut doorman, start) = (Doorman::default(), Instant::now());
-        assert!(doorman.admit(start, from(1)).is_ok());
-        doorman.let_in(from(1));
-        let strangers = begun(&mut doorman, start, 2..2000);
-        assert_eq!(strangers, STRANGERS_AT_ONCE as usize - 1);
-        assert!(doorman.turn_of(from(1)) < doorman.turn_of(from(5000)), "and it comes first");
-        assert!(doorman.admit(start, from(1)).is_ok(), "and it is remembered among so many");
-        assert!(doorman.origins.len() <= ORIGINS_MAX);
-        let later = start + Duration::from_secs(1);
-        assert_eq!(begun(&mut doorman, later, 3000..4000), STRANGERS_PER_S as usize);
-    }
-
-    #[test]
-    fn who_was_let_in_before_a_restart_does_not_wait_for_strangers() {
-        let (mut doorman, start) = (Doorman::knowing(from(1).into_iter()), Instant::now());
-        begun(&mut doorman, start, 2..2000);
-        assert!(doorman.turn_of(from(1)) < doorman.turn_of(from(5000)));
-        assert!(doorman.admit(start, from(1)).is_ok());
-        assert!(Doorman::default().turn_of(from(1)).0, "a stranger else");
-    }
-
-    #[test]
-    fn who_began_longest_ago_comes_first() {
-        let (mut doorman, start) = (Doorman::default(), Instant::now());
-        let after = |ms: u64| start + Duration::from_millis(ms);
-        for (host, ms) in [(1, 0), (2, 1), (1, 2)] {
-            assert!(doorman.admit(after(ms), from(host)).is_ok());
-        }
-        let mut hosts = [1, 2, 3];
-        hosts.sort_by_key(|&host| doorman.turn_of(from(host)));
-        assert_eq!(hosts, [3, 2, 1]);
-        doorman.let_in(from(1));
-        hosts.sort_by_key(|&host| doorman.turn_of(from(host)));
-        assert_eq!(hosts, [1, 3, 2]);
-    }
+fn whole(from: Option<IpAddr>) -> Option<IpAddr> {
+    from.map(|from| from.to_canonical())
 }
+
+/// The processor's time that this thread has used, for [`Doorman::took`]: being kept waiting by others is no cost of a handshake.
+#[must_use]
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+#[path = "tests/doorman.rs"]
+mod tests;

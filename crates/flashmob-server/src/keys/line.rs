@@ -8,9 +8,6 @@ use std::time::{Duration, Instant};
 use super::doorman::Doorman;
 use super::lock;
 
-/// How soon one whose turn is after another's asks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
 /// The line.
 #[derive(Debug, Default)]
 pub(super) struct Line(Mutex<State>);
@@ -25,8 +22,11 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     from: IpAddr,
+    since: Instant,
     /// Its own allowance is used up until then, or that of strangers.
     until: Option<Instant>,
+    /// It may begin; it was asked for by one behind it.
+    is_admitted: bool,
 }
 
 /// One who waits; who leaves is not waited for.
@@ -37,11 +37,21 @@ pub struct Turn<'a> {
 }
 
 impl Line {
+    /// With a doorman who knows these.
+    pub fn knowing(addresses: impl Iterator<Item = IpAddr>) -> Line {
+        Line(Mutex::new(State { doorman: Doorman::knowing(addresses), ..State::default() }))
+    }
+
+    /// Whether somebody at this address was let in lately.
+    pub fn was_let_in(&self, from: IpAddr) -> bool {
+        lock(&self.0).doorman.was_let_in(Some(from))
+    }
+
     pub fn join(&self, from: IpAddr) -> Turn<'_> {
         let mut state = lock(&self.0);
         let number = state.next;
         state.next += 1;
-        state.waiting.insert(number, Waiting { from, until: None });
+        state.waiting.insert(number, Waiting { from, since: Instant::now(), until: None, is_admitted: false });
         Turn { line: self, number }
     }
 
@@ -58,20 +68,25 @@ impl Turn<'_> {
     }
 
     fn wait_at(&self, now: Instant) -> Option<Duration> {
-        let mut state = lock(&self.line.0);
-        let from = state.waiting.get(&self.number)?.from;
-        let turn = state.doorman.turn_of(Some(from));
-        let is_first = |other: &Waiting| {
-            other.until.is_none_or(|until| until <= now) && state.doorman.turn_of(Some(other.from)) < turn
-        };
-        if state.waiting.values().any(is_first) {
-            return Some(LOOK_AGAIN);
+        let State { doorman, waiting, .. } = &mut *lock(&self.line.0);
+        loop {
+            let own = waiting.get(&self.number)?;
+            if own.is_admitted {
+                return None;
+            }
+            if let Some(until) = own.until.filter(|until| *until > now) {
+                return Some(until - now);
+            }
+            // Whoever asks, the first one gets what there is.
+            let is_due = |one: &Waiting| !one.is_admitted && one.until.is_none_or(|until| until <= now);
+            let due = waiting.iter_mut().filter(|(_, one)| is_due(one));
+            let first = due.min_by_key(|(number, one)| (doorman.turn_of(Some(one.from), one.since), **number));
+            let (_, first) = first?;
+            match doorman.admit(now, Some(first.from)) {
+                Ok(()) => first.is_admitted = true,
+                Err(wait) => first.until = Some(now + wait),
+            }
         }
-        let wait = state.doorman.admit(now, Some(from)).err()?;
-        if let Some(waiting) = state.waiting.get_mut(&self.number) {
-            waiting.until = Some(now + wait);
-        }
-        Some(wait)
     }
 }
 
@@ -98,12 +113,28 @@ mod tests {
         let begun = (2..=255).filter(|host| line.join(from(*host)).wait_at(now).is_none()).count();
         assert!((1..254).contains(&begun), "{begun}");
         let (stranger, known) = (line.join(from(2)), line.join(from(1)));
-        assert_eq!(stranger.wait_at(now), Some(LOOK_AGAIN));
+        let wait = stranger.wait_at(now).unwrap();
+        assert!(wait > Duration::ZERO && wait < Duration::from_secs(1), "{wait:?}");
         assert_eq!(known.wait_at(now), None);
+        assert_eq!(stranger.wait_at(now), Some(wait));
         drop(known);
         let wait = stranger.wait_at(now).unwrap();
         assert!(wait > Duration::ZERO && wait < Duration::from_secs(1), "{wait:?}");
         assert_eq!(stranger.wait_at(now + wait), None);
+    }
+
+    #[test]
+    fn who_has_waited_longest_gets_what_there_is_whoever_asks() {
+        let line = Line::default();
+        let now = Instant::now();
+        while line.join(from(2)).wait_at(now).is_none() {}
+        let (first, second, third) = (line.join(from(2)), line.join(from(2)), line.join(from(2)));
+        let soon = now + third.wait_at(now).unwrap();
+        assert_eq!((second.wait_at(soon).is_some(), third.wait_at(soon).is_some()), (true, true));
+        assert_eq!(first.wait_at(soon), None);
+        drop(first);
+        let later = soon + Duration::from_millis(130);
+        assert_eq!((third.wait_at(later).is_some(), second.wait_at(later)), (true, None));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use admin::AdminKeys;
 pub use certified::{CertifiedKeys, CertifiedPort};
 pub use clients::{AdminRight, Client, Clients};
 pub use door::Door;
-pub use doorman::Doorman;
+pub use doorman::{Doorman, thread_time};
 pub use folder::Folder;
 pub use gateway::GatewayKeys;
 pub use grant::Grant;

@@ -15,8 +15,11 @@ impl NodeServer {
     pub(super) fn step_door(&mut self, now: Time, key: usize) {
         let (Some(keys), Some(conn)) = (self.extent.keys(), self.conns.get_mut(key)) else { return };
         let Some(door) = &mut conn.door else { return };
-        conn.waits_until = None;
+        let has_waited = conn.waits_until.take().is_some();
         let step = door.step(&mut conn.stream, keys, self.extent.generation(), &mut self.doorman);
+        if door.take_stepped() || (matches!(step, Ok(Step::Wait(_))) && !has_waited) {
+            conn.stepped = Instant::now();
+        }
         let link = conn.link;
         match step {
             Ok(Step::More(Filled::End)) => self.turn_away(key, "it left before it was let in"),
@@ -29,7 +32,7 @@ impl NodeServer {
             Ok(Step::Admitted(grant, rest, filled)) => {
                 conn.door = None;
                 conn.note(filled);
-                if let (Some(known), Some(address)) = (&mut self.known, conn.stream.peer_ip()) {
+                if let (Some(known), Some(address)) = (&self.known, conn.stream.peer_ip()) {
                     known.note(address);
                 }
                 if let Err(error) = self.take_generation(Some(key), grant) {

@@ -8,4 +8,4 @@ mod start;
 mod sums;
 
 pub use extent::{Enrollment, Extent, ExtentConfig, ExtentError};
-pub use server::{NodeOptions, NodeServer};
+pub use server::{NodeOptions, NodeServer, UNPROVEN_MAX};

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use flashmob_core::node::{LinkId, NodeEvent};
+use flashmob_core::strangers::{self, Unproven};
 use flashmob_core::units::Time;
-use flashmob_host::newcomer::to_replace;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
@@ -33,6 +33,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const LINKED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of a peer's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most connections without a hello, beside the links.
+pub const UNPROVEN_MAX: usize = 64;
 /// The socket buffers of all links together may take this part of the node's memory: they belong to the kernel and are not
 /// counted in the budget, but bounded by it.
 const BUFFERS_PART: u64 = 4;
@@ -61,6 +63,8 @@ pub(super) struct Conn {
     pub link: LinkId,
     pub readiness: Readiness,
     opened: Instant,
+    /// When its peer last came nearer to being let in: see [`strangers`].
+    pub stepped: Instant,
     /// Where it waits until it has shown its keys, if it has to.
     pub door: Option<Door>,
     /// When its handshake may begin, if too many others have lately.
@@ -154,7 +158,7 @@ impl NodeServer {
             tell_again: None,
             last_linked: None,
             turned_away: TurnedAway::default(),
-            doorman: Doorman::knowing(known.iter().flat_map(KnownAddresses::iter)),
+            doorman: Doorman::knowing(known.iter().flat_map(KnownAddresses::all)),
             known,
         })
     }
@@ -195,6 +199,12 @@ impl NodeServer {
     #[must_use]
     pub fn grants(&self) -> Option<Grants> {
         self.grants.clone()
+    }
+
+    /// Addresses that were let in, if the node has keys.
+    #[must_use]
+    pub fn known(&self) -> Option<KnownAddresses> {
+        self.known.clone()
     }
 
     /// Serves until stopped.
@@ -310,17 +320,22 @@ impl NodeServer {
         let (readiness, opened, path) = (Readiness::unknown(), Instant::now(), PathWatch::default());
         let door = self.extent.keys().map(|_| Door::default());
         let (waits_until, generation, closing) = (None, 0, None);
-        entry.insert(Conn { stream, link, readiness, opened, door, waits_until, generation, closing, path });
+        let stepped = opened;
+        entry.insert(Conn { stream, link, readiness, opened, stepped, door, waits_until, generation, closing, path });
     }
 
-    /// Whether there is room for a newcomer, for which one without a hello may be dropped.
+    /// Whether there is room for a newcomer, for which one without a hello may be dropped. Links have places of their own.
     fn has_room(&mut self) -> bool {
-        if self.conns.len() < 2 * self.options.extent.links_max {
+        let strangers = self.conns.iter().filter(|(_, c)| !self.extent.node.is_greeted(c.link));
+        let strangers = strangers.map(|(key, c)| {
+            let from = c.stream.peer_ip();
+            Unproven { key, from, was_let_in: self.doorman.was_let_in(from), stepped: c.stepped }
+        });
+        let count = strangers.clone().count();
+        if count < UNPROVEN_MAX && self.conns.len() < 2 * self.options.extent.links_max + UNPROVEN_MAX {
             return true;
         }
-        let strangers = self.conns.iter().filter(|(_, c)| !self.extent.node.is_greeted(c.link));
-        let strangers = strangers.map(|(key, c)| (key, c.stream.peer_ip()));
-        let Some(key) = to_replace(strangers) else { return false };
+        let Some(key) = strangers::to_replace(strangers) else { return false };
         self.turned_away.note(&self.conns[key].stream.peer(), "dropped for a newcomer: it has sent no hello");
         self.remove(key, "replaced");
         true
@@ -354,7 +369,10 @@ impl NodeServer {
             self.lose(key, &reason, is_wanted);
         }
         if at_door.len() > 1 {
-            at_door.sort_by_cached_key(|key| self.doorman.turn_of(self.conns[*key].stream.peer_ip()));
+            at_door.sort_by_cached_key(|key| {
+                let conn = &self.conns[*key];
+                self.doorman.turn_of(conn.stream.peer_ip(), conn.stepped)
+            });
         }
         for key in at_door {
             self.step_door(now, key);

@@ -75,7 +75,7 @@ pub(crate) use private::{create_anew, create_private};
 pub use process_end::ProcessEnd;
 pub(crate) use process_end::read_process_end;
 pub use public_key::{BadPublicKey, PublicKey};
-pub(crate) use sealed::{put_file, read_bounded, replace_private};
+pub(crate) use sealed::{put_file, read_bounded, replace_private, seal, unseal};
 pub(crate) use spare::{emptied, is_spare, reserve, spare_path};
 pub use stamp::SumsStamp;
 use sums::{Sums, SumsError, SumsStatus};

@@ -13,7 +13,7 @@ use super::spare::{SMALL_BYTES, spare_path};
 const CHECKSUM_PREFIX: &str = "# crc32 ";
 
 /// The text with its checksum.
-pub(super) fn seal(mut text: String) -> String {
+pub(crate) fn seal(mut text: String) -> String {
     text.push_str(&format!("{CHECKSUM_PREFIX}{:08x}\n", checksum(text.as_bytes())));
     text
 }
@@ -29,7 +29,7 @@ pub(super) fn seal_with_room(mut text: String, room_bytes: usize) -> String {
 }
 
 /// The text without its checksum, which was right; or why it is damaged.
-pub(super) fn unseal(bytes: &[u8]) -> Result<&str, &'static str> {
+pub(crate) fn unseal(bytes: &[u8]) -> Result<&str, &'static str> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
     let (body, recorded) = text
         .strip_suffix('\n')

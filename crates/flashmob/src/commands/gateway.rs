@@ -262,6 +262,7 @@ fn serve(
 fn serve_admin(addr: SocketAddr, config: &Config, server: &GatewayServer) -> anyhow::Result<AdminServer> {
     let keys = config.keys.as_ref().map(|folder| {
         AdminKeys::of_gateway(&Folder::at(folder), &config.admin_hosts, addr.ip())
+            .map(|keys| keys.remembering(server.known()))
             .context("the keys for the admin port cannot be used")
     });
     let ear = follow::ear(server.whereabouts(), config.keys.as_ref().map(|_| server.grant_in_use()));

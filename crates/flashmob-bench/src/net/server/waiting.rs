@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use flashmob_host::newcomer::to_replace;
+use flashmob_core::strangers::{Unproven, to_replace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::net::protocol::{COOKIE_BYTES, Cookie};
@@ -94,8 +94,11 @@ impl Waiting {
 
     /// Gives up one connection, so that there is room or a descriptor for another one. Who has many connections loses one of them.
     pub fn give_up_one(&mut self) -> Option<Greeted> {
-        let addresses = self.all.iter().map(|newcomer| Some(newcomer.arrived.client.ip()));
-        let at = to_replace(addresses.enumerate())?;
+        let unproven = self.all.iter().enumerate().map(|(key, newcomer)| {
+            let (from, stepped) = (Some(newcomer.arrived.client.ip()), newcomer.until);
+            Unproven { key, from, was_let_in: false, stepped }
+        });
+        let at = to_replace(unproven)?;
         Some((self.all.swap_remove(at).arrived, Err(REPLACED)))
     }
 }

@@ -18,7 +18,7 @@ use super::super::metrics::{Format, render};
 use super::gate::{Admitted, Caller};
 use super::host::Hosts;
 use super::page::page;
-use super::waiting::Answering;
+use super::waiting::Standing;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::keys::AdminKeys;
@@ -113,7 +113,7 @@ pub(super) async fn answer(
     asker: Arc<Asker>,
     peer: SocketAddr,
     caller: Arc<Caller>,
-    answering: Answering,
+    standing: Standing,
     mut request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if let Some(why) = asker.hosts.refusal(&request) {
@@ -130,12 +130,15 @@ pub(super) async fn answer(
     };
     if let Some(keys) = asker.keys.as_ref().filter(|_| who.is_known) {
         keys.let_in(peer.ip());
+        standing.prove();
     }
     // With a body it is complete later.
-    answering.set(request.method().is_safe());
-    request.extensions_mut().insert(answering.clone());
+    if request.method().is_safe() {
+        standing.begin_answer().await;
+    }
+    request.extensions_mut().insert(standing.clone());
     let answer = answer_to(&asker, peer, who, request).await;
-    answering.set(false);
+    standing.end_answer();
     Ok(answer)
 }
 
@@ -243,10 +246,10 @@ fn not_posted_json(request: &Request<Incoming>) -> Option<Response<Full<Bytes>>>
 
 async fn body_of(request: Request<Incoming>, bytes_max: usize) -> Result<Bytes, Response<Full<Bytes>>> {
     let why = format!("The body is incomplete, or longer than {bytes_max} bytes.\n");
-    let answering = request.extensions().get::<Answering>().cloned();
+    let standing = request.extensions().get::<Standing>().cloned();
     let body = Limited::new(request.into_body(), bytes_max).collect().await;
-    if let Some(answering) = answering {
-        answering.set(true);
+    if let Some(standing) = standing {
+        standing.begin_answer().await;
     }
     body.map(|body| body.to_bytes()).map_err(|_| response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, why))
 }

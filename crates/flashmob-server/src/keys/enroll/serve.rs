@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use flashmob_host::newcomer::to_replace;
+use flashmob_core::strangers::{Unproven, to_replace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::super::line::Line;
 use super::ENROLL_PURPOSE;
 use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict, turned_down};
 use super::message::{Message, Reason};
@@ -19,7 +20,7 @@ use super::proof::{DIGITS_EXPORT, NONCE_BYTES, Nonces, PROOF_EXPORT, Role, Sessi
 use super::secret::Secret;
 use crate::keys::folder::FolderError;
 use crate::keys::pins::PinError;
-use crate::keys::{Doorman, Folder, Grant, Pins, PublicKey};
+use crate::keys::{Folder, Grant, Pins, PublicKey};
 use crate::net::tls::{PATIENCE, TlsEnd, WaitingTls};
 use crate::store::ExtentId;
 
@@ -31,6 +32,8 @@ const THREADS_MAX: usize = 4 * CONNECTIONS_MAX;
 const EVENTS_MAX: usize = 256;
 /// How often what somebody decides is looked at.
 const SLICE: Duration = Duration::from_millis(200);
+/// How often one that waits for its handshake looks whether it has made room.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a wrong code waits for its answer. Nobody is ever locked out by it.
 const WRONG_CODE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a device that was accepted may take to record the cluster's key.
@@ -61,7 +64,7 @@ pub struct JoinPort {
 struct Shared {
     desk: Mutex<Desk>,
     open: Mutex<HashMap<u64, Open>>,
-    doorman: Mutex<Doorman>,
+    line: Line,
     folder: Folder,
     /// Extents of volumes.
     in_use: HashSet<ExtentId>,
@@ -79,6 +82,8 @@ struct Shared {
 struct Open {
     from: Option<IpAddr>,
     tcp: TcpStream,
+    /// When it last came nearer to being one: see [`flashmob_core::strangers`].
+    stepped: Instant,
     /// The device that it has proven to be.
     device: Option<usize>,
 }
@@ -123,7 +128,7 @@ impl JoinPort {
         let shared = Arc::new(Shared {
             desk: Mutex::new(Desk::new(may_replace)),
             open: Mutex::default(),
-            doorman: Mutex::default(),
+            line: Line::default(),
             folder,
             in_use,
             end,
@@ -234,14 +239,19 @@ fn begin(shared: &Arc<Shared>, number: u64, tcp: TcpStream, from: IpAddr) {
     {
         let mut open = lock(&shared.open);
         // Devices that wait are not counted: their number is that of codes.
-        let unknown = || open.iter().filter(|(_, open)| open.device.is_none()).map(|(key, open)| (*key, open.from));
+        let unknown = || {
+            open.iter().filter(|(_, open)| open.device.is_none()).map(|(key, open)| {
+                let was_let_in = open.from.is_some_and(|from| shared.line.was_let_in(from));
+                Unproven { key: *key, from: open.from, was_let_in, stepped: open.stepped }
+            })
+        };
         if unknown().count() >= CONNECTIONS_MAX
             && let Some(key) = to_replace(unknown())
             && let Some(open) = open.remove(&key)
         {
             let _ = open.tcp.shutdown(Shutdown::Both);
         }
-        open.insert(number, Open { from: Some(from), tcp, device: None });
+        open.insert(number, Open { from: Some(from), tcp, stepped: Instant::now(), device: None });
     }
     let serving = Arc::clone(shared);
     let work = move || {
@@ -271,10 +281,11 @@ impl Shared {
 
     /// Serves one connection. Returns the device that left before it had the cluster's key.
     fn serve(&self, number: u64, tcp: TcpStream, from: Option<IpAddr>) -> io::Result<Option<usize>> {
-        if !self.may_begin(number, from) {
+        if !self.may_begin(number, &tcp, from)? {
             return Ok(None);
         }
         let mut tls = WaitingTls::begin(&self.end, tcp)?;
+        self.step(number);
         let Some(device) = tls.peer_spki(ENROLL_PURPOSE).and_then(PublicKey::from_spki) else { return Ok(None) };
         let session = Session {
             exported: tls.export(PROOF_EXPORT)?,
@@ -352,19 +363,34 @@ impl Shared {
         }
     }
 
-    /// Waits until a handshake may begin; not if others take all turns for too long.
-    fn may_begin(&self, number: u64, from: Option<IpAddr>) -> bool {
+    /// Waits for the first byte, and then until a handshake may begin; not if others take all turns for too long.
+    fn may_begin(&self, number: u64, tcp: &TcpStream, from: Option<IpAddr>) -> io::Result<bool> {
         let until = Instant::now() + PATIENCE;
-        let admit = || lock(&self.doorman).admit(Instant::now(), from);
-        while let Err(wait) = admit() {
-            // It may have made room for another one.
+        tcp.set_read_timeout(Some(PATIENCE))?;
+        // It ends when the connection makes room for another one.
+        if tcp.peek(&mut [0])? == 0 {
+            return Ok(false);
+        }
+        tcp.set_read_timeout(None)?;
+        self.step(number);
+        let Some(from) = from else { return Ok(true) };
+        let turn = self.line.join(from);
+        while let Some(wait) = turn.wait() {
             let is_open = lock(&self.open).contains_key(&number);
             if !is_open || self.stop.load(Ordering::SeqCst) || Instant::now() >= until {
-                return false;
+                return Ok(false);
             }
-            std::thread::sleep(wait.min(SLICE));
+            std::thread::sleep(wait.min(LOOK_AGAIN));
         }
-        true
+        self.step(number);
+        Ok(true)
+    }
+
+    /// This connection has come nearer to being a device.
+    fn step(&self, number: u64) {
+        if let Some(open) = lock(&self.open).get_mut(&number) {
+            open.stepped = Instant::now();
+        }
     }
 
     /// This connection has proven to be a device. An earlier one of the same device ends.
@@ -378,7 +404,7 @@ impl Shared {
             !is_earlier
         });
         if let Some(open) = open.get_mut(&number) {
-            lock(&self.doorman).let_in(open.from);
+            open.from.into_iter().for_each(|from| self.line.let_in(from));
             open.device = Some(device);
         }
     }
