@@ -20,8 +20,8 @@ pins() { "${key[@]}" show "$DIR/gateway.toml" --output json | jq '.nodes | lengt
 
 same_digits() {
     local shown
-    shown=$(sed -nE 's/.*must show ([0-9]{3} [0-9]{3}) .*/\1/p' "$DIR/$2.log" | tail -n 1)
-    [ -n "$shown" ] && grep -q "$2 .*shows $shown" "$DIR/$1.out"
+    shown=$(sed -nE 's/^\[[^]]*\] ([0-9]{3} [0-9]{3})$/\1/p' "$DIR/$2.log" | tail -n 1)
+    [ -n "$shown" ] && grep -A 1 "^'$2' at .* shows$" "$DIR/$1.out" | grep -qx "$shown"
 }
 
 # This one is looked at later: its second code is used by nobody in time.

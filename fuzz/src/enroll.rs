@@ -31,8 +31,8 @@ fn message(bytes: &[u8]) {
         let taken = &bytes[..bytes.len() - from.len()];
         assert!(taken.len() <= 2 + MESSAGE_BYTES_MAX);
         if matches!(message, Message::Refused(..)) {
-            // Its text is made harmless.
-            assert!(!format!("{message:?}").contains('\u{1b}'));
+            // A text behind the reason is not read.
+            assert_eq!(message.to_bytes()[2..], taken[2..4]);
         } else {
             assert_eq!(message.to_bytes(), taken, "there is one way to write it");
         }
@@ -139,7 +139,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("request", of(0, &Message::Request(request, [2; PROOF_BYTES]).to_bytes())),
         ("waiting", of(0, &Message::Waiting([7; NONCE_BYTES]).to_bytes())),
         ("accepted", of(0, &Message::Accepted([2; PROOF_BYTES]).to_bytes())),
-        ("refused", of(0, &Message::Refused(Reason::Used, "\u{1b}[2Jused".into()).to_bytes())),
+        ("refused", of(0, &[&[8, 0, 5, 3], &b"\x1b[2Jed"[..]].concat())),
         ("kept", of(0, &Message::Kept.to_bytes())),
         ("code", of(1, CODE.as_bytes())),
         ("code_typed", of(1, b" 7kq2 m9xr 4twd h3ce\n")),

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use env_logger::fmt::Formatter;
 use env_logger::{Builder, Env};
-use flashmob_text::harmless;
+use flashmob_text::{harmless, shortened};
 use log::Record;
 
 /// Begins to log, as much as `-v` and `-q`, or FLASHMOB_LOG, say.
@@ -18,14 +18,28 @@ pub fn start(verbose: u8, quiet: bool) {
     Builder::from_env(Env::default().filter_or("FLASHMOB_LOG", level)).format(write_record).init();
 }
 
-/// Writes a message. What it quotes may be anybody's text: it steers no terminal, and none of its lines looks like another message.
+/// Of a line of a message, in columns.
+const LINE_COLUMNS_MAX: usize = 1000;
+
+/// Writes a message. What it quotes may be anybody's text: it steers no terminal, and none of its lines looks like another message, also not where a terminal
+/// wraps it behind many blanks.
 fn write_record(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
     let style = out.default_level_style(record.level());
     let text = record.args().to_string();
-    let mut lines = text.split('\n').map(harmless);
+    let mut lines = text.split('\n').map(|line| shortened(&harmless(&with_single_blanks(line)), LINE_COLUMNS_MAX));
     let first = lines.next().unwrap_or_default();
     writeln!(out, "[{} {style}{:<5}{style:#}] {first}", out.timestamp(), record.level())?;
     lines.try_for_each(|line| writeln!(out, "  {line}"))
+}
+
+/// A line whose blanks are single ones, but for those before it.
+fn with_single_blanks(line: &str) -> String {
+    // Those that steer a terminal are shown.
+    let is_blank = |c: char| c.is_whitespace() && !c.is_control();
+    let words = line.trim_start_matches(is_blank);
+    let before = &line[..line.len() - words.len()];
+    let words: Vec<&str> = words.split(is_blank).filter(|word| !word.is_empty()).collect();
+    format!("{before}{}", words.join(" "))
 }
 
 #[cfg(test)]
@@ -48,6 +62,12 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn blanks_do_not_push_words_into_a_line_of_their_own() {
+        assert_eq!(with_single_blanks("  busy;   \u{3000} [time INFO ] x  "), "  busy; [time INFO ] x");
+        assert_eq!(with_single_blanks(""), "");
     }
 
     #[test]

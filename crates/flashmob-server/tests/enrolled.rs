@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_server::keys::enroll::desk::{Caution, State, Terms};
 use flashmob_server::keys::enroll::device::attempt;
+use flashmob_server::keys::enroll::device::{TRIES_MAX, apply_pausing};
 use flashmob_server::keys::enroll::message::{Message, Reason, Request};
 use flashmob_server::keys::enroll::proof::{DIGITS_EXPORT, PROOF_EXPORT, Role, Session};
 use flashmob_server::keys::enroll::serve::{CONNECTIONS_MAX, Event};
@@ -118,9 +119,9 @@ impl Device {
         (attempt(invitation, &applicant, &mut keep), kept)
     }
 
-    fn refusal(&self, invitation: &Invitation) -> (Reason, String) {
+    fn refusal(&self, invitation: &Invitation) -> (Reason, &'static str) {
         match self.come(invitation) {
-            (Err(ApplyError::Refused(reason, text)), None) => (reason, text),
+            (Err(ApplyError::Refused(reason)), None) => (reason, reason.sentence()),
             other => panic!("{other:?}"),
         }
     }
@@ -373,6 +374,85 @@ fn in_between(
     (address, thread)
 }
 
+/// Somebody who shows a grant of a cluster of his own, reads the request, and answers with these bytes. Returns how many came.
+fn pretends(listener: TcpListener, answers: Vec<Vec<u8>>) -> JoinHandle<usize> {
+    std::thread::spawn(move || {
+        let (own, cluster) = (SecretKey::draw().expect("a key"), SecretKey::draw().expect("a key"));
+        let identity = TlsIdentity { pkcs8: &own.to_pkcs8(), spki: &own.public().to_spki() };
+        let server = TlsEnd::server(&identity, ENROLL_PURPOSE, |_| true).expect("an end");
+        let mut count = 0;
+        for answer in answers {
+            let (near, _) = listener.accept().expect("a device");
+            let mut near = WaitingTls::begin(&server, near).expect("TLS");
+            let grant = Grant::sign(&cluster, own.public(), 1);
+            near.write_all(&Message::Offer(grant, [0; 32]).to_bytes()).expect("sent");
+            let Ok(Message::Request(..)) = Message::read(&mut near) else { panic!("no request") };
+            near.write_all(&answer).expect("sent");
+            count += 1;
+        }
+        count
+    })
+}
+
+/// A refusal with a text, as earlier versions send it.
+fn refusal_with(reason: Reason, text: &str) -> Vec<u8> {
+    let body = [&[5, reason as u8], text.as_bytes()].concat();
+    [&(body.len() as u16).to_le_bytes()[..], &body].concat()
+}
+
+#[test]
+fn nothing_that_is_said_before_the_proof_is_shown() {
+    const WAITING: &str = "waiting for confirmation at the gateway, which must show 442 278 for this device";
+    let forged = [
+        format!("busy; trying again.{}[2026-11-28T10:00:00Z INFO ] {WAITING}{}", " ".repeat(80), " ".repeat(200)),
+        format!("busy\r\n[2026-11-28T10:00:00Z INFO ] {WAITING}\n"),
+        "[2026-11-28T10:00:00Z INFO ] 442 278".to_string(),
+    ];
+    let reasons = [Reason::Code, Reason::Expired, Reason::Used, Reason::Identity, Reason::TurnedDown, Reason::Trouble];
+    for (reason, text) in reasons.into_iter().flat_map(|reason| forged.iter().map(move |text| (reason, text))) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let thread = pretends(listener, vec![refusal_with(reason, text)]);
+        let secret = Secret::draw_code().expect("a secret");
+        let device = Device::new(1);
+        let outcome = device.come_once(&Invitation { address, cluster: None, secret });
+        let (Err(error), None) = outcome else { panic!("{outcome:?}") };
+        let mut shown = format!("{error} {error:?}");
+        let mut source: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(cause) = source {
+            shown += &cause.to_string();
+            source = cause.source();
+        }
+        assert!(
+            shown.contains(reason.sentence()) || format!("{reason:?}") != "Trouble" && shown.contains("not enrolled"),
+            "{shown}"
+        );
+        for piece in ["442 278", "busy", "INFO", "    "] {
+            assert!(!shown.contains(piece), "{shown}");
+        }
+        thread.join().expect("as planned");
+    }
+}
+
+#[test]
+fn a_device_gives_up_where_nobody_proves_to_know_its_code() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    // Nothing, and a trouble, in turn.
+    let answer = |at: u32| if at.is_multiple_of(2) { Vec::new() } else { refusal_with(Reason::Trouble, "busy") };
+    let thread = pretends(listener, (0..TRIES_MAX).map(answer).collect());
+    let secret = Secret::draw_code().expect("a secret");
+    let device = Device::new(1);
+    let applicant = Applicant { key: &device.key, request: device.request.clone(), cluster: None };
+    let mut pauses = 0;
+    let invitation = Invitation { address, cluster: None, secret };
+    let outcome = apply_pausing(&invitation, &applicant, &mut |_| panic!("nothing to keep"), |_| pauses += 1);
+    let error = outcome.expect_err("no proof");
+    assert!(matches!(error, ApplyError::Unproven(_)), "{error:?}");
+    assert!(error.to_string().contains(&format!("{TRIES_MAX} connections")), "{error}");
+    assert_eq!((pauses, thread.join().expect("as planned")), (TRIES_MAX - 1, TRIES_MAX as usize));
+}
+
 #[test]
 fn who_is_in_between_gets_nothing() {
     let desk = Desk::open();
@@ -401,7 +481,7 @@ fn who_is_in_between_gets_nothing() {
             let _offer = Message::read(far).expect("an offer");
             far.write_all(&Message::Request(request.clone(), proof).to_bytes()).expect("sent");
             let answer = Message::read(far).expect("an answer");
-            assert!(matches!(answer, Message::Refused(Reason::Code, _)), "{answer:?}");
+            assert!(matches!(answer, Message::Refused(Reason::Code)), "{answer:?}");
             let device = near.peer_spki(ENROLL_PURPOSE).and_then(PublicKey::from_spki).expect("a key");
             let exported = near.export(PROOF_EXPORT).expect("exported");
             let digits = near.export(DIGITS_EXPORT).expect("exported");

@@ -69,6 +69,25 @@ pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// Somebody else's text inside a sentence: in quotes that it has none of, [`harmless`], on one line, with single spaces, at most `columns_max` columns wide.
+/// Where it begins and ends is seen, and it is too short to fill a line of a terminal.
+#[must_use]
+pub fn quoted(text: &str, columns_max: usize) -> String {
+    let is_quote = |c: char| matches!(c, '\'' | '`' | '"' | '\u{2018}'..='\u{201f}');
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole: String = harmless(&words.join(" ")).chars().map(|c| if is_quote(c) { '\u{fffd}' } else { c }).collect();
+    format!("'{}'", shortened(&whole, columns_max))
+}
+
+/// As [`quoted`], where six digits are compared: a text with as many has none.
+#[must_use]
+pub fn quoted_beside_digits(text: &str, columns_max: usize) -> String {
+    const DIGITS: usize = 6;
+    let has_too_many = text.chars().filter(|c| c.is_numeric()).count() >= DIGITS;
+    let masked: String = text.chars().map(|c| if has_too_many && c.is_numeric() { '#' } else { c }).collect();
+    quoted(&masked, columns_max)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +102,23 @@ mod tests {
     #[test]
     fn text_cannot_steer_the_terminal() {
         assert_eq!(harmless("a\x1b[2J\n\u{202e}\u{feff}\u{9b}é漢"), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}\u{fffd}é漢");
+    }
+
+    #[test]
+    fn a_quoted_text_ends_where_its_quote_ends_and_fills_no_line() {
+        for (text, width, expected) in [
+            ("nexus7-a", 24, "'nexus7-a'"),
+            ("a' at 10.0.0.1 `x`", 24, "'a\u{fffd} at 10.0.0.1 \u{fffd}x\u{fffd}'"),
+            ("a \n\t  \u{3000}b", 24, "'a b'"),
+            ("", 24, "''"),
+            ("abcdefgh", 8, "'abcdefgh'"),
+            ("abcdefghi", 8, "'abc…fghi'"),
+        ] {
+            assert_eq!(quoted(text, width), expected);
+        }
+        assert_eq!(quoted_beside_digits("tablet 12345", 24), "'tablet 12345'");
+        assert_eq!(quoted_beside_digits("tablet 555 123", 24), "'tablet ### ###'");
+        assert_eq!(quoted_beside_digits("\u{ff15}\u{ff15}\u{ff15} \u{661}\u{662}\u{663}", 24), "'### ###'");
     }
 
     #[test]
@@ -109,6 +145,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_text_is_quoted_on_one_short_line(text: String, width in 1usize..40) {
+            for shown in [quoted(&text, width), quoted_beside_digits(&text, width)] {
+                prop_assert!(columns(&shown) <= width + 2);
+                prop_assert_eq!(shown.matches('\'').count(), 2);
+                prop_assert!(!shown.contains("  ") && !shown.contains(char::is_control));
+            }
+            prop_assert!(quoted_beside_digits(&text, width).chars().filter(|c| c.is_numeric()).count() < 6);
+        }
+
         #[test]
         fn no_line_is_too_wide_and_nothing_is_lost(text in "[a-z -]{0,200}", width in 9usize..60) {
             let folded = fold("  note: ", &text, width);

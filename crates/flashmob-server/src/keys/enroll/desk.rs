@@ -159,8 +159,7 @@ impl Desk {
         let of = |ticket: &Ticket| ticket.secrets.iter().find(is_proven).cloned();
         let found = self.tickets.iter().enumerate().find_map(|(number, ticket)| Some((number, of(ticket)?)));
         let Some((ticket, secret)) = found else {
-            let text = "the code is wrong, or no longer known: type it again, or get another one from `flashmob join`";
-            return (Verdict::Refused(Reason::Code, text.to_string()), None);
+            return (Verdict::Refused(Reason::Code, Reason::Code.sentence().to_string()), None);
         };
         let verdict = self.decide(now, known, ticket, it).unwrap_or_else(|(why, text)| Verdict::Refused(why, text));
         (verdict, Some(secret))
@@ -189,14 +188,11 @@ impl Desk {
         }
         let Ticket { terms, used_by, .. } = &self.tickets[ticket];
         if now >= terms.until {
-            let text = "the code's time is over: get another one from `flashmob join`";
-            return Err((Reason::Expired, text.to_string()));
+            return Err((Reason::Expired, Reason::Expired.sentence().to_string()));
         }
         let is_pinned = known.pin_of(request.extent) == Some(key);
         if !is_pinned && used_by.len() >= terms.uses && !used_by.contains(&key) {
-            let text = "the code was used by another device: get another one from `flashmob join`; if that device is none of yours, \
-                 remove its key at the gateway with `flashmob key unpin`";
-            return Err((Reason::Used, text.to_string()));
+            return Err((Reason::Used, Reason::Used.sentence().to_string()));
         }
         self.refuse_foreign(known, request.extent, key)?;
         let caution = match known.pin_of(request.extent) {
@@ -305,7 +301,7 @@ impl Desk {
 }
 
 /// What a device is told to which somebody says no.
-pub(super) fn turned_down() -> (Reason, String) {
+fn turned_down() -> (Reason, String) {
     (Reason::TurnedDown, "it was turned down at the gateway".to_string())
 }
 

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::ENROLL_PURPOSE;
+use super::desk::AGAIN_MAX;
 use super::message::{Message, Reason, Request};
 use super::proof::{DIGITS_EXPORT, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Invitation;
@@ -15,8 +16,14 @@ use crate::net::tls::{PATIENCE, WaitingTls};
 /// Pauses between attempts: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How often a device tells that it knows a typed code without getting a proof that the other end does. Each time is another draw of six digits for who is in
+/// between, who may end it unseen; the gateway bears with a device as often.
+pub const TRIES_MAX: u32 = 1 + AGAIN_MAX;
 /// Silence after which the kernel probes a gateway where somebody takes long to confirm.
 const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// The log's line before that of six digits.
+const WAITING: &str = "waiting for confirmation at the gateway, which must show these six digits for this device:";
 
 /// A device that wants to be enrolled.
 #[derive(Debug)]
@@ -36,8 +43,14 @@ pub enum ApplyError {
     #[error("{0}: {1}")]
     Broken(String, #[source] io::Error),
     /// The gateway says no.
-    #[error("not enrolled: {1}")]
-    Refused(Reason, String),
+    #[error("not enrolled: {}", .0.sentence())]
+    Refused(Reason),
+    /// So many connections ended before the gateway had proven that it knows the code.
+    #[error(
+        "not enrolled: {TRIES_MAX} connections to {0} ended before it had proven that it knows the code: somebody may be in between. Get another code from \
+         `flashmob join`"
+    )]
+    Unproven(String),
     /// What answers is no gateway of the cluster.
     #[error("not enrolled: what answers at {0} {1}")]
     Impostor(String, &'static str),
@@ -59,25 +72,53 @@ pub type Keep<'a> = dyn FnMut(&Grant) -> anyhow::Result<()> + 'a;
 /// recorded.
 ///
 /// # Errors
-/// See [`ApplyError`]; not if the gateway is not there, or not yet.
+/// See [`ApplyError`]; not if the gateway is not there, or not yet. With a typed code it gives up after [`TRIES_MAX`] connections without a proof.
 pub fn apply(invitation: &Invitation, applicant: &Applicant<'_>, keep: &mut Keep<'_>) -> Result<PublicKey, ApplyError> {
-    let (mut pause, mut told) = (PAUSE_MIN, None);
+    apply_pausing(invitation, applicant, keep, std::thread::sleep)
+}
+
+/// As [`apply`], with another way to pause between attempts.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_pausing(
+    invitation: &Invitation,
+    applicant: &Applicant<'_>,
+    keep: &mut Keep<'_>,
+    mut sleep: impl FnMut(Duration),
+) -> Result<PublicKey, ApplyError> {
+    let (mut pause, mut told, mut tries) = (PAUSE_MIN, None, 0);
     loop {
-        let mut has_waited = false;
-        match attempt_once(invitation, applicant, keep, &mut has_waited) {
+        let mut course = Course::default();
+        match attempt_once(invitation, applicant, keep, &mut course) {
             Err(error @ ApplyError::Broken(..)) => {
+                // A link names the cluster: nobody else gets that far.
+                tries += u32::from(course.has_asked && invitation.cluster.is_none());
+                if tries >= TRIES_MAX {
+                    log::warn!("{error}");
+                    return Err(ApplyError::Unproven(invitation.address.clone()));
+                }
                 let text = error.to_string();
                 // Digits that were shown are no longer those of a connection.
-                if has_waited || told.as_ref() != Some(&text) {
+                if course.has_waited || told.as_ref() != Some(&text) {
                     log::warn!("{text}; trying again until Ctrl-C");
                     told = Some(text);
                 }
-                std::thread::sleep(pause);
+                sleep(pause);
                 pause = (2 * pause).min(PAUSE_MAX);
             }
             outcome => return outcome,
         }
     }
+}
+
+/// How far an attempt got.
+#[derive(Debug, Default)]
+struct Course {
+    /// The other end has the proof of this one.
+    has_asked: bool,
+    /// Digits were shown.
+    has_waited: bool,
 }
 
 /// One attempt.
@@ -89,14 +130,14 @@ pub fn attempt(
     applicant: &Applicant<'_>,
     keep: &mut Keep<'_>,
 ) -> Result<PublicKey, ApplyError> {
-    attempt_once(invitation, applicant, keep, &mut false)
+    attempt_once(invitation, applicant, keep, &mut Course::default())
 }
 
 fn attempt_once(
     invitation: &Invitation,
     applicant: &Applicant<'_>,
     keep: &mut Keep<'_>,
-    has_waited: &mut bool,
+    course: &mut Course,
 ) -> Result<PublicKey, ApplyError> {
     let address = &invitation.address;
     let broken = |what: &str| {
@@ -144,6 +185,7 @@ fn attempt_once(
     let request = message.to_bytes();
     let proof = session.prove(&invitation.secret, Role::Device, &request);
     let message = Message::Request(message, proof);
+    course.has_asked = true;
     tls.write_all(&message.to_bytes()).map_err(broken("no connection to"))?;
 
     // Somebody may have to confirm it, which may take long.
@@ -151,17 +193,17 @@ fn attempt_once(
     let accepted = loop {
         match Message::read(&mut tls).map_err(broken("no answer from"))? {
             Message::Waiting(gateway) if commit(&gateway) == commitment => {
-                *has_waited = true;
-                log::info!(
-                    "waiting for confirmation at the gateway, which must show {} for this device",
-                    session.shown_digits(&Nonces { device: nonce, gateway })
-                );
+                course.has_waited = true;
+                log::info!("{WAITING}");
+                // Alone in its line, and nothing that anybody else said is in the lines before it.
+                log::info!("{}", session.shown_digits(&Nonces { device: nonce, gateway }));
             }
             Message::Accepted(proof) => break proof,
-            Message::Refused(Reason::Trouble, text) => {
-                return Err(ApplyError::Broken(format!("{address} has trouble"), io::Error::other(text)));
+            Message::Refused(reason @ Reason::Trouble) => {
+                let text = io::Error::other(reason.sentence());
+                return Err(ApplyError::Broken(format!("not enrolled yet by {address}"), text));
             }
-            Message::Refused(reason, text) => return Err(ApplyError::Refused(reason, text)),
+            Message::Refused(reason) => return Err(ApplyError::Refused(reason)),
             _ => return Err(impostor("does not answer as a gateway does")),
         }
     };

@@ -6,7 +6,7 @@
 //! | 2 request | device | its nonce: 16; extent: 16; size in bytes: 8; port: 2; name: 1 with its length, then its bytes; proof: 32 |
 //! | 3 waiting | gateway | its nonce: 16 |
 //! | 4 accepted | gateway | proof: 32 |
-//! | 5 refused | gateway | a reason: 1; a text: the rest |
+//! | 5 refused | gateway | a reason: 1; what follows is not read |
 //! | 6 kept | device | none |
 
 use std::io::{self, Read};
@@ -68,7 +68,7 @@ pub enum Message {
     /// It is enrolled, and the gateway knows the secret.
     Accepted([u8; PROOF_BYTES]),
     /// It is not.
-    Refused(Reason, String),
+    Refused(Reason),
     /// The device has the cluster's key on its flash.
     Kept,
 }
@@ -120,22 +120,44 @@ impl Reason {
         let all = [Reason::Code, Reason::Expired, Reason::Used, Reason::Identity, Reason::TurnedDown, Reason::Trouble];
         all.into_iter().find(|reason| *reason as u8 == byte)
     }
+
+    /// What the device says of it. The gateway has proven nothing yet, so no word is its own.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Reason::Code => {
+                "the code is wrong, or no longer known: type it again, or get another one from `flashmob join`"
+            }
+            Reason::Expired => "the code's time is over: get another one from `flashmob join`",
+            Reason::Used => {
+                "the code was used by another device: get another one from `flashmob join`; if that device is none of yours, remove its key at the gateway \
+                 with `flashmob key unpin`"
+            }
+            Reason::Identity => {
+                "its key is that of another extent, as on a copied card (start the node with --new-key), or another key is known for its extent (if the node was \
+                 set up anew, run `flashmob join` with --replace; if its card was copied, delete the copy's data and its file .flashmob); the log of `flashmob \
+                 join` says which"
+            }
+            Reason::TurnedDown => {
+                "it was turned down at the gateway, or came again too often: another code is another try"
+            }
+            Reason::Trouble => "the gateway cannot record its key now: see `flashmob join` there",
+        }
+    }
 }
 
 impl Message {
     /// With its length before it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut body = match self {
+        let body = match self {
             Message::Offer(grant, commitment) => [&[1], &grant[..], commitment].concat(),
             Message::Request(request, proof) => [&[2], &request.to_bytes()[..], proof].concat(),
             Message::Waiting(nonce) => [&[3], &nonce[..]].concat(),
             Message::Accepted(proof) => [&[4], &proof[..]].concat(),
-            Message::Refused(reason, text) => [&[5, *reason as u8], text.as_bytes()].concat(),
+            Message::Refused(reason) => vec![5, *reason as u8],
             Message::Kept => vec![6],
         };
-        // A text may be cut.
-        body.truncate(MESSAGE_BYTES_MAX);
         [&(body.len() as u16).to_le_bytes()[..], &body].concat()
     }
 
@@ -154,10 +176,8 @@ impl Message {
                 .and_then(|(request, proof)| Request::parse(request).map(|request| Message::Request(request, *proof))),
             (3, NONCE_BYTES) => rest.try_into().ok().map(Message::Waiting),
             (4, PROOF_BYTES) => rest.try_into().ok().map(Message::Accepted),
-            (5, 1..) => Reason::of(rest[0]).map(|reason| {
-                let text = flashmob_text::harmless(&String::from_utf8_lossy(&rest[1..])).to_string();
-                Message::Refused(reason, text)
-            }),
+            // Earlier versions send a text behind it. Who sends it has proven nothing, so nobody reads it.
+            (5, 1..) => Reason::of(rest[0]).map(Message::Refused),
             (6, 0) => Some(Message::Kept),
             _ => None,
         };
@@ -214,16 +234,14 @@ mod tests {
             Message::Request(request(&"x".repeat(NAME_BYTES_MAX)), [1; 32]),
             Message::Waiting([7; NONCE_BYTES]),
             Message::Accepted([2; 32]),
-            Message::Refused(Reason::Used, "why".to_string()),
-            Message::Refused(Reason::Trouble, String::new()),
+            Message::Refused(Reason::Used),
+            Message::Refused(Reason::Trouble),
             Message::Kept,
         ] {
             assert_eq!(back(&message).unwrap(), message);
         }
-        let Message::Refused(_, text) = back(&Message::Refused(Reason::Code, "x".repeat(5000))).unwrap() else {
-            panic!()
-        };
-        assert_eq!(text.len(), MESSAGE_BYTES_MAX - 2);
+        let with_text = [&[5, 6], "busy; trying again".as_bytes()].concat();
+        assert_eq!(Message::parse(&with_text), Ok(Message::Refused(Reason::Trouble)), "an earlier version");
     }
 
     #[test]
@@ -239,14 +257,17 @@ mod tests {
         assert_eq!(Message::read(&mut &long[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
         let cut = Message::Kept.to_bytes();
         assert_eq!(Message::read(&mut &cut[..2]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        // A text of the gateway steers no terminal.
-        let Message::Refused(_, text) = back(&Message::Refused(Reason::Code, "\x1b[2Jx".into())).unwrap() else {
-            panic!()
-        };
-        assert!(!text.contains('\x1b'), "{text}");
     }
 
     proptest! {
+        /// No byte of what is said before the proof is kept.
+        #[test]
+        fn of_a_refusal_the_reason_alone_is_read(reason in 1..=6u8, text in prop::collection::vec(any::<u8>(), 0..MESSAGE_BYTES_MAX - 2)) {
+            let body = [&[5, reason], &text[..]].concat();
+            let message = Message::parse(&body).unwrap();
+            prop_assert_eq!(&message.to_bytes()[..], [2, 0, 5, reason]);
+        }
+
         #[test]
         fn any_bytes_are_a_message_or_none(mut body in prop::collection::vec(any::<u8>(), 0..200), kind in 0..8u8) {
             let _ = Message::parse(&body);

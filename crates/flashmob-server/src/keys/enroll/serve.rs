@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::line::Line;
 use super::ENROLL_PURPOSE;
-use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict, turned_down};
+use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict};
 use super::message::{Message, Reason};
 use super::proof::{DIGITS_EXPORT, NONCE_BYTES, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Secret;
@@ -334,8 +334,8 @@ impl Shared {
         }
         let (entry, secret) = match (verdict, secret) {
             (Verdict::Wait(entry) | Verdict::Accepted(entry), Some(secret)) => (entry, secret),
-            (Verdict::Refused(reason, text), _) => {
-                tls.write_all(&Message::Refused(reason, text).to_bytes())?;
+            (Verdict::Refused(reason, _), _) => {
+                tls.write_all(&Message::Refused(reason).to_bytes())?;
                 return Ok(None);
             }
             _ => return Ok(None),
@@ -343,8 +343,7 @@ impl Shared {
         self.is_device(number, entry);
         let answer = match self.until_decided(&mut tls, entry, nonce) {
             Ok(State::TurnedDown) => {
-                let (reason, text) = turned_down();
-                tls.write_all(&Message::Refused(reason, text).to_bytes())?;
+                tls.write_all(&Message::Refused(Reason::TurnedDown).to_bytes())?;
                 return Ok(None);
             }
             Ok(_) => session.prove(&secret, Role::Gateway, &request.to_bytes()),
@@ -437,10 +436,7 @@ impl Shared {
             // It does not pass.
             return Verdict::Refused(Reason::Identity, error.to_string());
         }
-        Verdict::Refused(
-            Reason::Trouble,
-            "the gateway cannot record its key now: see `flashmob join` there".to_string(),
-        )
+        Verdict::Refused(Reason::Trouble, Reason::Trouble.sentence().to_string())
     }
 
     /// Pins the key of a device that waits.

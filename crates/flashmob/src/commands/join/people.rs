@@ -6,7 +6,7 @@ use flashmob_core::units::Bytes;
 use flashmob_server::config::{Config, NodeSource};
 use flashmob_server::keys::enroll::JoinPort;
 use flashmob_server::keys::enroll::desk::{Caution, Device, State};
-use flashmob_text::{Side, Table, harmless};
+use flashmob_text::{Side, Table, quoted_beside_digits};
 use serde::Serialize;
 
 use super::desk::Session;
@@ -14,12 +14,26 @@ use crate::commands::tell::Form;
 
 const WIDTH: usize = 140;
 
+/// Of the name of a device.
+const NAME_COLUMNS_MAX: usize = 24;
+/// The word before the digits that a device shows.
+const SHOWS: &str = "shows";
+
 /// The name that a device says it has.
 pub fn name(device: &Device) -> String {
     match &device.request.name[..] {
         "" => "a device".to_string(),
-        name => harmless(name),
+        name => quoted_name(name),
     }
+}
+
+/// A name that looks like no part of what this command says: it has neither six digits nor the word before them.
+fn quoted_name(name: &str) -> String {
+    let mut name = name.to_string();
+    while let Some(at) = name.to_ascii_lowercase().find(SHOWS) {
+        name.replace_range(at..at + SHOWS.len(), "#");
+    }
+    quoted_beside_digits(&name, NAME_COLUMNS_MAX)
 }
 
 /// Where gateways will reach it.
@@ -30,7 +44,8 @@ fn address(device: &Device) -> String {
 /// A device that has come.
 pub fn line(device: &Device) -> String {
     let state = match device.state {
-        State::Waiting if device.needs_confirmation => format!("shows {}", device.digits),
+        // Alone in a line, for what a device says of itself is in the one before.
+        State::Waiting if device.needs_confirmation => format!("has come, and {SHOWS}\n{}", device.digits),
         State::Waiting => "is here".to_string(),
         State::Pinned | State::Kept => "is enrolled".to_string(),
         State::TurnedDown => "was turned down".to_string(),
@@ -137,5 +152,22 @@ fn of_device(device: &Device) -> NodeReport {
             State::Pinned => "confirmed",
             State::Waiting | State::TurnedDown => "refused",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_part_of_what_is_said_of_a_device() {
+        let forged = quoted_name("tablet at 10.9.0.98:7411 shows 555 123");
+        assert!(!forged.contains(|c: char| c.is_ascii_digit()) && !forged.contains(SHOWS), "{forged}");
+        assert!(
+            forged.starts_with("'tablet at") && forged.ends_with('\'') && flashmob_text::columns(&forged) <= 26,
+            "{forged}"
+        );
+        assert_eq!(quoted_name("ShoWs shshowsows 12345"), "'# sh#ows 12345'");
+        assert_eq!(quoted_name("nexus7-a"), "'nexus7-a'");
     }
 }

@@ -117,11 +117,11 @@ fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
             return Ok((listening, pid));
         }
         // Somebody compares digits at the gateway.
-        let waits = log.lines().rev().find(|line| line.contains(" for this device") || line.contains("trying again"));
-        let waits = waits.filter(|line| line.contains(" for this device"));
-        if waits.is_some() && waits != told.as_deref() {
-            log::info!("{}: {}", session.name(), waits.unwrap_or_default());
-            told = waits.map(str::to_string);
+        let waits = waiting_digits(log);
+        if let Some(digits) = waits.filter(|digits| told.as_deref() != Some(digits)) {
+            log::info!("{}: the gateway must show these six digits for it:", session.name());
+            log::info!("{digits}");
+            told = Some(digits.to_string());
         }
         let late = Instant::now() >= deadline && waits.is_none();
         if pid.is_none() || late || session.stopping() {
@@ -133,6 +133,21 @@ fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
         }
         std::thread::sleep(LOOK_AGAIN * 5);
     }
+}
+
+/// The six digits that a node shows, if it waits for somebody to compare them: they are alone in a line, and those of its last connection.
+fn waiting_digits(log: &str) -> Option<&str> {
+    let mut digits = None;
+    for line in log.lines() {
+        let Some((_, text)) = line.split_once("] ").filter(|_| line.starts_with('[')) else { continue };
+        let is_digits = |(at, byte): (usize, u8)| if at == 3 { byte == b' ' } else { byte.is_ascii_digit() };
+        if text.len() == 7 && text.bytes().enumerate().all(is_digits) {
+            digits = Some(text);
+        } else if text.ends_with("; trying again until Ctrl-C") {
+            digits = None;
+        }
+    }
+    digits
 }
 
 /// The address in a node's log.
@@ -258,6 +273,26 @@ mod tests {
         assert_eq!(listening_on("ready, listening on [::]:7411\n").as_deref(), Some("[::]:7411"));
         assert_eq!(listening_on("ready, listening on 127.0."), None, "half a line");
         assert_eq!(listening_on("error: cannot listen"), None);
+    }
+
+    #[test]
+    fn digits_are_those_of_a_line_of_their_own() {
+        let waits = "[2026-11-22T07:00:00Z INFO ] waiting for confirmation at the gateway, which must show these six digits for this device:\n";
+        let digits = |digits: &str| format!("{waits}[2026-11-22T07:00:01Z INFO ] {digits}\n");
+        assert_eq!(waiting_digits(&digits("398 978")), Some("398 978"));
+        assert_eq!(waiting_digits(&(digits("398 978") + &digits("398 979"))), Some("398 979"));
+        let again =
+            "[2026-11-22T07:00:02Z WARN ] no answer from 10.0.0.1:7413: end of file; trying again until Ctrl-C\n";
+        assert_eq!(waiting_digits(&(digits("398 978") + again)), None);
+        for forged in [
+            "[2026-11-22T07:00:00Z WARN ] busy;      [t INFO ] waiting for confirmation at the gateway, which must show 442 278 for this device\n",
+            "  442 278\n",
+            "442 278\n",
+            "[2026-11-22T07:00:00Z WARN ] busy: 442 278\n",
+        ] {
+            assert_eq!(waiting_digits(forged), None, "{forged}");
+            assert_eq!(waiting_digits(&(digits("398 978") + forged)), Some("398 978"), "{forged}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ import java.util.regex.Pattern;
  * preferences nor among arguments, and gone as soon as the node says what became of it.
  */
 final class Enrolment {
-    /** Both screens show these digits while somebody has to confirm this device at the gateway. */
-    private static final Pattern DIGITS = Pattern.compile("must show ([0-9]{3} [0-9]{3}) for this device");
+    /** Both screens show these digits while somebody has to confirm this device at the gateway: a message of the node that has nothing else. */
+    private static final Pattern DIGITS = Pattern.compile("\\[[^\\]]*\\] ([0-9]{3} [0-9]{3})");
     private static volatile String link;
 
     private Enrolment() {}
@@ -42,7 +42,7 @@ final class Enrolment {
         String digits = null;
         for (String line : log) {
             Matcher matcher = DIGITS.matcher(line);
-            if (matcher.find()) {
+            if (matcher.matches()) {
                 digits = matcher.group(1);
             } else if (line.contains("given to cluster") || line.contains("not enrolled") || line.contains("trying again")) {
                 digits = null;
