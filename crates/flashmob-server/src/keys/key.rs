@@ -31,12 +31,41 @@ const MODE_OF_OTHERS: u32 = 0o077;
 /// Most bytes of a file with a key: RSA's, which etcd may ask for, are the longest.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
+/// The eight points whose order divides the cofactor (RFC 8032, 5.1), by y without the sign of x: 0, 1, -1, two others, and 0 and 1 with the prime added.
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    small(0x00, 0x00, 0x00),
+    small(0x01, 0x00, 0x00),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
+        0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+        0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+    small(0xec, 0xff, 0x7f),
+    small(0xed, 0xff, 0x7f),
+    small(0xee, 0xff, 0x7f),
+];
+
+const fn small(first: u8, between: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [between; 32];
+    (bytes[0], bytes[31]) = (first, last);
+    bytes
+}
+
+fn is_of_small_order(key: &[u8; 32]) -> bool {
+    let mut without_sign = *key;
+    without_sign[31] &= 0x7f;
+    SMALL_ORDER.contains(&without_sign)
+}
+
 impl PublicKey {
-    /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250).
+    /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250). A key of small order is none: anybody can sign with it.
     #[must_use]
     pub fn from_spki(spki: &[u8]) -> Option<PublicKey> {
-        let key = spki.strip_prefix(&SPKI_PREFIX[..])?;
-        key.try_into().ok().map(PublicKey)
+        let key = spki.strip_prefix(&SPKI_PREFIX[..])?.try_into().ok()?;
+        (!is_of_small_order(&key)).then_some(PublicKey(key))
     }
 
     /// As a SubjectPublicKeyInfo.
@@ -341,5 +370,21 @@ mod tests {
             let _ = parse_pem(&format!("{PEM_BEGIN}\n{text}\n{PEM_END}"));
             prop_assert_eq!(hex.parse::<PublicKey>().is_ok(), hex.len() == 64);
         }
+    }
+
+    #[test]
+    fn a_key_with_which_anybody_can_sign_is_none() {
+        for (key, sign) in SMALL_ORDER.into_iter().flat_map(|key| [(key, 0), (key, 0x80)]) {
+            let mut key = PublicKey(key);
+            key.0[31] |= sign;
+            assert_eq!(PublicKey::from_spki(&key.to_spki()), None, "{key}");
+        }
+        // What makes it necessary: the identity as key and as R, and S = 0, sign anything.
+        let mut signature = [0; 64];
+        signature[0] = 1;
+        let identity = PublicKey(small(1, 0, 0));
+        assert!(identity.verifies(b"anything", &signature));
+        let good = SecretKey::draw().unwrap().public();
+        assert_eq!(PublicKey::from_spki(&good.to_spki()), Some(good));
     }
 }
