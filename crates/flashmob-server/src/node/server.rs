@@ -416,12 +416,8 @@ impl NodeServer {
                 }
                 NodeEvent::Close { link, reason } => {
                     if let Some(key) = self.conn_of(link) {
-                        let peer = self.conns[key].stream.peer();
-                        if self.extent.node.is_greeted(link) {
-                            log::warn!("{peer}: {reason}");
-                        } else {
-                            self.turned_away.note(&peer, &reason);
-                        }
+                        // Also behind the door: who has a key can send as many malformed frames as anybody.
+                        self.turned_away.note(&self.conns[key].stream.peer(), &reason);
                         self.conns[key].closing = Some(Instant::now() + DRAIN_TIMEOUT);
                     }
                 }
