@@ -93,8 +93,8 @@ pub struct NodeArgs {
     /// Address and port for /metrics (Prometheus) and /status (JSON). With keys, others use HTTPS and the token in DATA.admin.
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::values::address)]
     admin: Option<SocketAddr>,
-    /// A public name by which the admin port may be reached, such as node.example.org; may be repeated. Addresses, names
-    /// without a dot and names in .local are always accepted.
+    /// A name by which the admin port may be reached, such as node.example.org; may be repeated. Addresses, localhost, and the
+    /// machine's name (NAME, NAME.local) are always accepted.
     #[arg(long, value_name = "NAME", requires = "admin")]
     admin_host: Vec<String>,
     #[command(flatten)]

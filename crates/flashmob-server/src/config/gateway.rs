@@ -125,7 +125,7 @@ fn read_listen(top: &Section<'_>, base_dir: &Path) -> Vec<Listen> {
     listeners
 }
 
-/// Names by which the admin port may be reached besides addresses and private names.
+/// Names by which the admin port may be reached besides addresses and the machine's own name.
 fn read_admin_hosts(top: &Section<'_>) -> Vec<String> {
     let is_host = |text: &str| {
         (1..=HOST_BYTES_MAX).contains(&text.len())

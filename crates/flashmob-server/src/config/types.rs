@@ -19,7 +19,7 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// Where `/metrics` and `/status` are served, if anywhere.
     pub admin: Option<SocketAddr>,
-    /// Public names by which it may be reached; addresses and private names always may.
+    /// Names by which it may be reached, besides addresses and the machine's own name.
     pub admin_hosts: Vec<String>,
     /// The folder with the keys of the cluster, if it has keys.
     pub keys: Option<PathBuf>,

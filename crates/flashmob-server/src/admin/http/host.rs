@@ -1,22 +1,33 @@
-//! Whether a request was meant for this server: the owner of a public name can let it lead here from a page in a browser (DNS rebinding).
+//! Whether a request was meant for this server: the owner of a name can let it lead here from a page in a browser (DNS rebinding). In a local
+//! network anybody can own a name without a dot (LLMNR, a search domain) or one in `.local`, `.internal` or `.home.arpa`: of these only the
+//! machine's own are taken.
 
 use std::net::IpAddr;
 
 use hyper::Request;
 use hyper::header::{HOST, HeaderValue, ORIGIN};
 
-/// Ends of names that nobody can own in the public name system: RFC 6761, 6762, 8375 and ICANN's resolution of 2024-07-29.
-const PRIVATE_ENDS: [&str; 4] = ["localhost", "local", "home.arpa", "internal"];
+/// What a browser tells of the page that a request comes from: <https://www.w3.org/TR/fetch-metadata/>. Sent to HTTPS and this machine alone.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// The public names by which this server may be reached.
+/// The names by which this server may be reached, besides addresses and `localhost`.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// Besides addresses and private names, these.
+    /// The machine's own names, and these.
     #[must_use]
     pub fn named(names: &[String]) -> Hosts {
-        Hosts(names.iter().map(|name| name.trim_end_matches('.').to_ascii_lowercase()).collect())
+        Hosts::of_machine(rustix::system::uname().nodename().to_str().unwrap_or_default(), names)
+    }
+
+    /// Of a machine with this name: the name, its first label, and that in `.local`, as multicast DNS has it (RFC 6762).
+    fn of_machine(machine: &str, names: &[String]) -> Hosts {
+        let label = machine.split('.').next().unwrap_or_default();
+        let own = [machine.to_string(), label.to_string(), format!("{label}.local")];
+        let own = own.into_iter().filter(|_| !label.is_empty());
+        let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
+        Hosts(own.chain(names.iter().cloned()).map(plain).collect())
     }
 
     /// Why a request is refused, if it is. A request names its host once, in its head (RFC 9112, 3.2), and in its target if that is absolute.
@@ -33,16 +44,19 @@ impl Hosts {
             let is_name = foreign.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]%".contains(&b));
             let name = if is_name && foreign.len() <= 255 { foreign } else { "The host" };
             return Some(format!(
-                "{name} is no known name of this server; a page of another site may have sent this. Use the address, or a name \
-                 without a dot or in .local; for another name list it in 'admin_hosts' (gateway) or --admin-host (node).\n"
+                "{name} is no known name of this server; a page of another site may have sent this. Use the address, or the name of \
+                 the machine; list another name in 'admin_hosts' (gateway) or --admin-host (node).\n"
             ));
         }
         let is_foreign = |origin: &HeaderValue| {
             let origin = origin.to_str().unwrap_or_default();
             origin.split_once("://").is_none_or(|(_, from)| !from.eq_ignore_ascii_case(host))
         };
-        // A browser names the page that a change comes from.
-        let is_foreign = !request.method().is_safe() && request.headers().get_all(ORIGIN).iter().any(is_foreign);
+        // A browser names the page that a change comes from. Other programs send neither header.
+        let is_elsewhere = |site: &HeaderValue| site != "same-origin";
+        let is_foreign = !request.method().is_safe()
+            && (request.headers().get_all(ORIGIN).iter().any(is_foreign)
+                || request.headers().get_all(SEC_FETCH_SITE).iter().any(is_elsewhere));
         is_foreign.then(|| "The request comes from a page of another site.\n".to_string())
     }
 
@@ -63,11 +77,9 @@ impl Hosts {
         }
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-        let is_private = || {
-            let is_end = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.'));
-            !name.contains('.') || PRIVATE_ENDS.into_iter().any(is_end)
-        };
-        is_name && (is_private() || self.0.contains(&name))
+        // Browsers resolve names below localhost to this machine (RFC 6761, 6.3).
+        let is_localhost = || name == "localhost" || name.ends_with(".localhost");
+        is_name && (is_localhost() || self.0.contains(&name))
     }
 }
 
@@ -81,8 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_private_names_are_taken_and_public_names_are_not() {
-        let hosts = Hosts::default();
+    fn addresses_and_own_names_are_taken_and_others_are_not() {
+        let hosts = Hosts::of_machine("gateway", &[]);
         for host in [
             "127.0.0.1:10810",
             "127.0.0.1",
@@ -94,9 +106,7 @@ mod tests {
             "gateway",
             "gateway:9100",
             "gateway.local",
-            "a.b.Local.:80",
-            "nas.home.arpa",
-            "prom.internal:1",
+            "Gateway.Local.:80",
             "a.localhost",
         ] {
             assert!(!is_refused(&hosts, host), "{host}");
@@ -104,6 +114,19 @@ mod tests {
         for host in [
             "example.org",
             "example.org:10810",
+            // Names that anybody in the network can own.
+            "evil",
+            "evil:10810",
+            "evil.local",
+            "evil.local:20810",
+            "a.gateway.local",
+            "gateway.internal",
+            "gateway.home.arpa",
+            "evil.internal",
+            "evil.home.arpa",
+            "gateway.localdomain",
+            "localhost.local",
+            "gateway2",
             "127.0.0.1.example.org:1",
             "",
             ":80",
@@ -138,6 +161,21 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_a_machine_may_have_a_domain_or_be_missing() {
+        let hosts = Hosts::of_machine("Pi.example.org", &["g".into()]);
+        for host in ["pi.example.org", "pi", "pi.local:1", "g"] {
+            assert!(!is_refused(&hosts, host), "{host}");
+        }
+        for host in ["example.org", "pi.example", "g.local", "local"] {
+            assert!(is_refused(&hosts, host), "{host}");
+        }
+        let nameless = Hosts::of_machine("", &[]);
+        assert!(is_refused(&nameless, "") && is_refused(&nameless, ".local") && is_refused(&nameless, "local"));
+        let own = rustix::system::uname();
+        assert!(!is_refused(&Hosts::named(&[]), own.nodename().to_str().unwrap()));
+    }
+
+    #[test]
     fn a_request_names_one_host_and_its_target_counts_too() {
         let hosts = Hosts::default();
         let refusal = |request: hyper::http::request::Builder| hosts.refusal(&request.body(()).unwrap());
@@ -161,6 +199,14 @@ mod tests {
             assert!(from(origin, "POST") && !from(origin, "GET"), "{origin}");
         }
         assert!(!from("http://127.0.0.1:9", "POST"));
+        let of_site = |site: &str, method: &str| {
+            let request = Request::builder().method(method).uri("/volumes/pause").header(HOST, "127.0.0.1:9");
+            Hosts::default().refusal(&request.header(SEC_FETCH_SITE, site).body(()).unwrap()).is_some()
+        };
+        for site in ["cross-site", "same-site", "none", "", "Same-Origin"] {
+            assert!(of_site(site, "POST") && of_site(site, "DELETE") && !of_site(site, "GET"), "{site}");
+        }
+        assert!(!of_site("same-origin", "POST"));
     }
 
     proptest! {

@@ -70,7 +70,7 @@ fn exchange(server: &AdminServer, request: &str) -> String {
 }
 
 fn get(server: &AdminServer, path: &str, headers: &str) -> (String, String) {
-    let answer = exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n"));
+    let answer = exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}"));
     (head.to_ascii_lowercase(), body.to_string())
 }
@@ -121,7 +121,8 @@ fn head_tells_what_get_would_and_sends_no_body() {
     let server = server();
     for path in ["/", "/status", "/metrics"] {
         let (expected, _) = get(&server, path, "");
-        let answer = exchange(&server, &format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n")).to_ascii_lowercase();
+        let answer =
+            exchange(&server, &format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).to_ascii_lowercase();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let undated = |head: &str| head.lines().filter(|l| !l.starts_with("date:")).collect::<Vec<_>>().join("\n");
         assert_eq!(undated(head), undated(&expected));
@@ -138,7 +139,7 @@ fn other_paths_and_methods_are_refused() {
         assert!(head.starts_with("http/1.1 400 ") || body.contains("/metrics"), "{body}");
     }
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW"] {
-        let request = format!("{method} /status HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+        let request = format!("{method} /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc");
         let answer = exchange(&server, &request).to_ascii_lowercase();
         assert!(answer.starts_with("http/1.1 405 ") && answer.contains("\r\nallow: get, head\r\n"), "{answer}");
     }
@@ -204,7 +205,7 @@ fn garbage_gets_an_error_and_harms_nobody() {
 fn a_head_has_a_limit_in_bytes() {
     let server = server();
     let request = |len: usize| {
-        let (start, end) = ("GET / HTTP/1.1\r\nHost: x\r\nFiller: ", "\r\n\r\n");
+        let (start, end) = ("GET / HTTP/1.1\r\nHost: localhost\r\nFiller: ", "\r\n\r\n");
         format!("{start}{}{end}", "x".repeat(len - start.len() - end.len()))
     };
     for (len, status) in [
@@ -234,7 +235,7 @@ fn a_client_that_trickles_its_head_is_cut() {
     let server = gateway_server(SHORT);
     let mut stream = connect(&server);
     let mut cut = false;
-    for byte in b"GET /status HTTP/1.1\r\nHost: x\r\n".iter().chain(std::iter::repeat_n(&b'a', 200)) {
+    for byte in b"GET /status HTTP/1.1\r\nHost: localhost\r\n".iter().chain(std::iter::repeat_n(&b'a', 200)) {
         cut = stream.write_all(&[*byte]).is_err();
         if cut {
             break;
@@ -247,7 +248,7 @@ fn a_client_that_trickles_its_head_is_cut() {
 #[test]
 fn only_one_request_is_answered_on_a_connection() {
     let server = server();
-    let two = "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let two = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(exchange(&server, two).matches("HTTP/1.1 200").count(), 1);
 }
 
@@ -282,11 +283,11 @@ fn a_newcomer_takes_the_place_of_a_silent_connection_and_of_none_that_is_being_a
     let asker = Asker::new(Some(reporter), Some(ear), Hosts::default());
     let server = serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, timeouts).unwrap();
     let mut asking = connect(&server);
-    asking.write_all(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    asking.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let question = questions.recv_timeout(Duration::from_secs(60)).unwrap();
     let mut silent: Vec<_> = (1..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
     // Half a request is silence, too.
-    let half = "POST /join HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";
+    let half = "POST /join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";
     silent[3].write_all(half.as_bytes()).unwrap();
     assert!(get(&server, "/", "").0.starts_with("http/1.1 200 "));
     let is_closed = |stream: &StdStream| {
@@ -305,7 +306,8 @@ fn a_newcomer_takes_the_place_of_a_silent_connection_and_of_none_that_is_being_a
 #[test]
 fn a_request_for_another_host_is_refused() {
     let server = server();
-    for (host, status) in [("127.0.0.1:9", "200"), ("gateway.local", "200"), ("evil.example", "400")] {
+    for (host, status) in [("127.0.0.1:9", "200"), ("localhost", "200"), ("evil.local", "400"), ("evil.example", "400")]
+    {
         for path in ["/", "/status", "/metrics"] {
             let answer = exchange(&server, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
@@ -335,7 +337,7 @@ fn clients_that_do_not_read_their_answer_are_cut() {
     let deaf: Vec<_> = (0..ANSWERS_MAX)
         .map(|_| {
             let mut stream = connect(&server);
-            stream.write_all(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             stream
         })
         .collect();
@@ -376,7 +378,7 @@ fn dropping_it_closes_the_port_at_once_even_while_the_loop_is_asked() {
     let server = serve(ANY_PORT.parse().unwrap(), reporter).unwrap();
     let addr = server.local_addr();
     let mut waiting = connect(&server);
-    waiting.write_all(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    waiting.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let question = questions.recv_timeout(Duration::from_secs(60)).unwrap();
     drop(server);
     assert!(question.send(samples::node()).is_ok(), "it waited until the question was given up");
@@ -397,7 +399,7 @@ fn listening() -> AdminServer {
 }
 
 fn post(server: &AdminServer, content_type: &str, body: &str) -> String {
-    let head = format!("POST /join HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\n");
+    let head = format!("POST /join HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n");
     exchange(server, &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
 }
 
