@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use flashmob_lab::faults::{Change, FAULT_KINDS, Fault, Scenario, ScenarioFile, Totals, Victim, run};
+use flashmob_lab::faults::{Change, FAULT_KINDS, Fault, Parts, Scenario, ScenarioFile, Totals, Victim, run};
 
 /// What the first seeds did, none of which may fail.
 fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
@@ -19,7 +19,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 29] {
+fn faults_of_copies() -> [Fault; 31] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -51,6 +51,8 @@ fn faults_of_copies() -> [Fault; 29] {
         Fault::RotBehind(1),
         Fault::LastCopy(0, time),
         Fault::RecordsFail(0, time),
+        Fault::HotBackup(0, Parts { extent: true, identity: false, mirror: false }, time),
+        Fault::MapRot(0, time, None),
     ]
 }
 
@@ -74,7 +76,14 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     let totals = totals_of(300, Scenario::with_copies_from_seed);
     let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
     let time = Duration::ZERO;
-    let rare = [Fault::OldMap(time, time), Fault::StolenKey(time), Fault::RotBehind(1), Fault::LastCopy(0, time)];
+    let rare = [
+        Fault::OldMap(time, time),
+        Fault::StolenKey(time),
+        Fault::RotBehind(1),
+        Fault::LastCopy(0, time),
+        Fault::HotBackup(0, Parts { extent: true, identity: false, mirror: false }, time),
+        Fault::MapRot(0, time, None),
+    ];
     let is_rare = |fault: &Fault| rare.iter().any(|rare| rare.kind() == fault.kind());
     for fault in faults_of_copies().into_iter().filter(|fault| !is_rare(fault)) {
         assert!(totals.faults[fault.kind()] >= 5, "{}: {totals:?}", Fault::KINDS[fault.kind()]);

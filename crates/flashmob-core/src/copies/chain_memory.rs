@@ -102,8 +102,10 @@ impl ChainTrust<'_> {
             }
             Some(_) => None,
         };
+        // Nobody who has this cluster's keys has later ones of another cluster.
+        let is_of_later_cluster = matches!(refused, Some(ChainError::Forged)) && end.generation > self.generation;
         match refused {
-            Some(error) if !is_left() => Err(error),
+            Some(error) if is_of_later_cluster || !is_left() => Err(error),
             _ if end.generation > self.generation => {
                 Err(ChainError::Later { found: end.generation, own: self.generation })
             }

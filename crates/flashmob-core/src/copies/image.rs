@@ -239,6 +239,19 @@ impl MapImage {
         self.open_all()
     }
 
+    /// Takes copies for behind that are so in an earlier state of the map, unless none would be left.
+    pub(super) fn fall_behind_as_in(&mut self, map: &MapImage) -> Result<(), MapError> {
+        for chunk in 0..self.chunks().min(map.chunks()) {
+            let marks = self.marks(chunk);
+            let behind = marks.behind | map.marks(chunk).behind;
+            let all = ((1u16 << self.copies) - 1) as u8;
+            if behind != marks.behind && behind & all != all && self.places(chunk) == map.places(chunk) {
+                self.change(&Record::Marks { first_chunk: chunk, count: 1, marks: Marks { behind, ..marks } })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes all chunks for open: their copies are compared.
     pub(super) fn open_all(&mut self) -> Result<(), MapError> {
         let all = (0..self.chunks()).map(|chunk| (chunk, Marks { is_open: true, ..self.marks(chunk) }));

@@ -312,5 +312,7 @@ pub fn catch_up(map: &MapImage, found: &[Found<'_>], terms: &Terms<'_>) -> Optio
     let found = found.iter().map(|node| if continues(node) { *node } else { Found { mirror: &[], ..*node } });
     let mut image = recover(&found.collect::<Vec<_>>(), &Terms { map: None, ..*terms }).ok()?.image;
     image.cut().ok()?;
+    // The present start may have found an older state of an extent, and what it remembers now does not tell it any more.
+    image.fall_behind_as_in(map).ok()?;
     Some(image)
 }

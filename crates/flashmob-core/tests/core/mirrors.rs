@@ -653,6 +653,12 @@ fn the_decisions_of_a_mirror_that_continues_a_map_are_taken() {
     let caught = catch_up(&started(map.clone()), &[found(1, &old), found(2, &new), found(3, &old)], &at(1)).unwrap();
     assert_eq!((caught.marks(0).behind, caught.counts().open), (1, 4));
     assert!(caught.epoch() > mirror.epoch() + 1 && caught.version() > mirror.version() && caught.is_cut());
+    // The present start has found copy 1 of chunk 1 restored, and copy 1 of chunk 0, of which the mirror knows that no other is current.
+    let mut restored = started(map.clone());
+    let behind = Marks { is_open: true, behind: 2, ..Marks::default() };
+    restored.apply(&Record::Marks { first_chunk: 0, count: 2, marks: behind }).unwrap();
+    let caught = catch_up(&restored, &[found(1, &old), found(2, &new), found(3, &old)], &at(1)).unwrap();
+    assert_eq!((caught.marks(0).behind, caught.marks(1).behind, caught.marks(2).behind), (1, 2, 0));
     // Without the dropped end nobody knows how much is missing: each node is asked.
     assert_eq!(catch_up(&started(map.clone()), &[found(1, &old), found(2, &new)], &at(1)), None);
     assert_eq!(catch_up(&started(map.clone()), &[found(1, &old), found(2, &new), found(3, &[])], &at(1)), None);

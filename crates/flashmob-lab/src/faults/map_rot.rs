@@ -20,11 +20,15 @@ use super::{Event, World};
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 /// Draws whether that happens, and when. Then no node falls silent otherwise, or loses what it has: those that know would not be back in time. Few runs
-/// are like that, so these lose their other faults.
+/// are like that, so these lose their other faults, unless one is as rare as this.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     let is_harmless = |fault: &Fault| {
         use Fault::{Balance, ClientCut, Cut, Drain, End, GatewayRestart, Measure, Scrub};
         matches!(fault, Balance | ClientCut(_) | Cut(_) | Drain(..) | End(..) | GatewayRestart(_) | Measure(..) | Scrub)
+    };
+    let is_rare = |fault: &Fault| {
+        use Fault::{HotBackup, LastCopy, OldMap, RotBehind, StolenKey};
+        matches!(fault, HotBackup(..) | LastCopy(..) | OldMap(..) | RotBehind(_) | StolenKey(_))
     };
     let is_drawn = rng.random_ratio(1, 10);
     let nodes = scenario.extents_bytes.len();
@@ -32,7 +36,8 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     let back_after = volume.reconnect_max + volume.connect_timeout * 2 + Duration::from_millis(200);
     let Some(plan) = scenario.copies.as_mut().filter(|plan| is_drawn && plan.copies > 1) else { return };
     let has_others = plan.lease.is_some() || growth > 0 || !plan.spares.is_empty();
-    if has_others || scenario.local_nodes != 0 {
+    let has_rare = scenario.faults.iter().any(|(_, fault)| is_rare(fault));
+    if has_others || has_rare || scenario.local_nodes != 0 {
         return;
     }
     scenario.faults.retain(|(_, fault)| is_harmless(fault));

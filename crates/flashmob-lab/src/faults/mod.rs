@@ -95,6 +95,7 @@ use client::Client;
 pub use fault::{FAULT_KINDS, Fault, FaultCounts};
 use gateway::GatewayLoop;
 pub use history::{Step, write_history};
+pub use hot_backup::Parts;
 pub use joins::Spare;
 pub use killed::{Change, ChangePlan, Killed, Victim};
 pub use mapped::CopiesPlan;

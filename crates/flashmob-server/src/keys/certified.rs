@@ -52,6 +52,17 @@ pub enum CertifiedPort {
     Admin,
 }
 
+/// The names of a machine: its own, the first label of that, and the label in `.local`, as multicast DNS has it (RFC 6762). None if it has a
+/// name that no certificate can have, or `localhost`, whose `.local` is anybody's.
+pub fn names_of(machine: &str) -> Vec<String> {
+    let is_name = machine.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
+    let label = machine.split('.').next().filter(|label| is_name && !label.is_empty() && *label != "localhost");
+    let Some(label) = label else { return Vec::new() };
+    let mut names = vec![machine.to_string(), label.to_string(), format!("{label}.local")];
+    names.dedup();
+    names
+}
+
 impl CertifiedKeys {
     /// `listens`: where the port listens. `names`: by which it may be reached, besides those of the device.
     pub(super) fn new(
@@ -63,12 +74,8 @@ impl CertifiedKeys {
         let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         let listens = listens.iter().map(IpAddr::to_canonical);
         addresses.extend(listens.filter(|address| !address.is_unspecified() && !address.is_loopback()));
-        let own = rustix::system::uname().nodename().to_string_lossy().to_string();
         let mut hosts = vec!["localhost".to_string()];
-        // A device may have a name that no certificate can have.
-        if !own.is_empty() && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
-            hosts.extend([format!("{own}.local"), own]);
-        }
+        hosts.extend(names_of(&rustix::system::uname().nodename().to_string_lossy()));
         hosts.extend(names.iter().cloned());
         let end = certify(&issuer, clients.as_ref(), &hosts, &addresses)?;
         let fixed = addresses.len();

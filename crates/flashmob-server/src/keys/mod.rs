@@ -31,7 +31,7 @@ pub mod shown;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use admin::AdminKeys;
-pub use certified::{CertifiedKeys, CertifiedPort};
+pub use certified::{CertifiedKeys, CertifiedPort, names_of};
 pub use clients::{AdminRight, Client, Clients};
 pub use door::Door;
 pub use doorman::{Doorman, thread_time};

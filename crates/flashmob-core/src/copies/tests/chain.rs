@@ -322,6 +322,12 @@ fn of_a_key_that_was_replaced_one_state_is_believed_and_by_the_gateway_that_has_
         (believed(1, memory, &gateway.parts).err(), believed(1, None, &gateway.parts).err()),
         (restored.clone(), restored)
     );
+    // Keys of a new cluster, as the former ones are lost: its chain may be taken as one of nobody, and not as one of later keys.
+    let new = ToyKey::new(CLUSTER + 1, 1);
+    let judged = |generation| {
+        ChainTrust { keys: &new, generation, memory: Some(ChainMemory::of_end(&gateway.end)) }.judge(&[], &gateway.end)
+    };
+    assert_eq!((judged(1), judged(2)), (Err(ChainError::Forged), Ok(())));
 }
 
 proptest! {

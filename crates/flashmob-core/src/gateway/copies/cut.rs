@@ -23,7 +23,12 @@ pub(super) struct Cut {
     /// Members with copies that are not behind.
     awaited: Vec<u16>,
     is_told: bool,
+    /// How long they are waited for yet, and when that was looked at. A time in which the gateway did not run counts as [`LOOK_EVERY`] at most.
+    left: Option<(Duration, Time)>,
 }
+
+/// How often it is looked whether they are linked.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Cut {
     /// What a map waits for, if its end was dropped.
@@ -38,7 +43,7 @@ impl Cut {
             current.for_each(|(_, place)| awaited[usize::from(place.member)] = true);
         }
         let awaited = (0u16..).zip(awaited).filter(|(_, is_awaited)| *is_awaited).map(|(member, _)| member).collect();
-        Some(Cut { awaited, is_told: false })
+        Some(Cut { awaited, is_told: false, left: None })
     }
 }
 
@@ -70,22 +75,25 @@ impl Copies {
 
     /// Looks whether they are waited for any longer.
     pub(super) fn watch_cut(&mut self, cx: &mut Cx<'_>) {
+        let patience = self.long_patience();
         let Some(cut) = &mut self.cut else { return };
         let was_told = std::mem::replace(&mut cut.is_told, true);
+        let (left, looked) = cut.left.unwrap_or((patience, cx.now));
+        let left = left.saturating_sub((cx.now - looked).min(LOOK_EVERY));
+        cut.left = Some((left, cx.now));
         let Some(cut) = &self.cut else { return };
         let away: Vec<u16> =
             cut.awaited.iter().copied().filter(|&member| !self.is_known(member) || !cx.is_linked(member)).collect();
-        let until = self.running_since + self.long_patience();
-        if !away.is_empty() && cx.now < until {
+        if !away.is_empty() && !left.is_zero() {
             if !was_told {
                 let text = format!(
                     "the end of its map was damaged, and was dropped; nothing is served before these nodes are linked, or {} s are over: {}",
-                    self.long_patience().as_secs_f64(),
+                    patience.as_secs_f64(),
                     self.names(cx, &away)
                 );
                 cx.tell_of_volume(text);
             }
-            return self.look_at(until);
+            return self.look_at(cx.now + left.min(LOOK_EVERY));
         }
         if !away.is_empty() {
             let text = format!(
@@ -107,7 +115,10 @@ impl Copies {
 
     /// Why nothing is served, while that is so.
     pub(super) fn cut_status(&self, now: Time) -> Option<Duration> {
-        self.cut.as_ref().map(|_| (self.running_since + self.long_patience()).since(now))
+        let cut = self.cut.as_ref()?;
+        Some(
+            cut.left.map_or(self.long_patience(), |(left, looked)| left.saturating_sub((now - looked).min(LOOK_EVERY))),
+        )
     }
 
     /// Something is decided. If it counts, what this start has decided must not be forgotten for what a mirror has, by no later start either.

@@ -7,6 +7,8 @@ use std::net::IpAddr;
 use hyper::Request;
 use hyper::header::{HOST, HeaderValue, ORIGIN};
 
+use crate::keys::names_of;
+
 /// What a browser tells of the page that a request comes from: <https://www.w3.org/TR/fetch-metadata/>. Sent to HTTPS and this machine alone.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
@@ -21,13 +23,10 @@ impl Hosts {
         Hosts::of_machine(rustix::system::uname().nodename().to_str().unwrap_or_default(), names)
     }
 
-    /// Of a machine with this name: the name, its first label, and that in `.local`, as multicast DNS has it (RFC 6762).
+    /// Names of a machine with this one, and these.
     fn of_machine(machine: &str, names: &[String]) -> Hosts {
-        let label = machine.split('.').next().unwrap_or_default();
-        let own = [machine.to_string(), label.to_string(), format!("{label}.local")];
-        let own = own.into_iter().filter(|_| !label.is_empty());
         let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
-        Hosts(own.chain(names.iter().cloned()).map(plain).collect())
+        Hosts(names_of(machine).into_iter().chain(names.iter().cloned()).map(plain).collect())
     }
 
     /// Why a request is refused, if it is. A request names its host once, in its head (RFC 9112, 3.2), and in its target if that is absolute.
@@ -169,6 +168,8 @@ mod tests {
         for host in ["example.org", "pi.example", "g.local", "local"] {
             assert!(is_refused(&hosts, host), "{host}");
         }
+        let local = Hosts::of_machine("localhost", &[]);
+        assert!(is_refused(&local, "localhost.local") && !is_refused(&local, "localhost"));
         let nameless = Hosts::of_machine("", &[]);
         assert!(is_refused(&nameless, "") && is_refused(&nameless, ".local") && is_refused(&nameless, "local"));
         let own = rustix::system::uname();

@@ -156,6 +156,9 @@ impl Source<'_> {
             Ok(part.map(|part| part.value))
         };
         let taken = take(&mut next);
+        if taken.as_ref().is_err_and(anyhow::Error::is::<EtcdError>) {
+            return taken.map(|()| bytes);
+        }
         // What is missing is told before what that leads to.
         while next()?.is_some() {}
         if (parts, bytes) != (self.head.parts, self.head.bytes) {

@@ -192,7 +192,7 @@ fn attempt_once(
     tls.wait_until(None).map_err(broken("no connection to"))?;
     let accepted = loop {
         match Message::read(&mut tls).map_err(broken("no answer from"))? {
-            Message::Waiting(gateway) if commit(&gateway) == commitment => {
+            Message::Waiting(gateway) if commit(&gateway) == commitment && !course.has_waited => {
                 course.has_waited = true;
                 log::info!("{WAITING}");
                 // Alone in its line, and nothing that anybody else said is in the lines before it.

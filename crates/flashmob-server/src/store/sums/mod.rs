@@ -152,9 +152,9 @@ impl Sums {
         lock(&self.header).age
     }
 
-    /// Gives the extent another age, on the flash.
+    /// Gives the extent a later age, on the flash.
     pub fn keep_age(&self, age: (u64, u64)) -> Result<(), SumsError> {
-        self.change_header(|header| header.age = Some(age))
+        self.change_header(|header| header.age = header.age.max(Some(age)))
     }
 
     /// Changes the header: one sector, in its place. The rest of the file is not synced.

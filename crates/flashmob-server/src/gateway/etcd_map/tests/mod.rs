@@ -16,7 +16,7 @@ use flashmob_core::copies::{CHUNK_BYTES_MIN, Marks, Member, Record, encode_batch
 use self::model::{Fate, Model};
 use super::*;
 use crate::config::{Config, EtcdConfig, VolumeConfig};
-use crate::etcd::Etcd;
+use crate::etcd::{Etcd, EtcdError};
 
 /// Nothing here takes that long.
 const LONG: Duration = Duration::from_secs(20);
@@ -161,6 +161,25 @@ fn a_snapshot_has_several_parts() {
     let keys = cluster.map_keys();
     assert!(keys.starts_with(&["head", "0/batch/2", "0/part/0", "0/part/1"].map(str::to_string)), "{keys:?}");
     assert_eq!(cluster.open("second").unwrap().1, image);
+}
+
+#[test]
+fn a_read_that_fails_is_no_damage() {
+    let cluster = Cluster::new();
+    let mut image = new_image(MANY);
+    let mut map = cluster.create("first", &image);
+    append(&mut map, &mut image, 2).unwrap();
+    let mut failed = 0;
+    for after in 0..20 {
+        let tenure = cluster.follow("second");
+        cluster.model.set_denied(Some(after));
+        let opened = EtcdMap::open(tenure, cluster.keys.clone(), None, false);
+        cluster.model.set_denied(None);
+        let Err(error) = opened else { break };
+        assert!(error.is::<EtcdError>(), "after {after} reads: {error:#}");
+        failed += 1;
+    }
+    assert!(failed >= 4, "the head, two pages of the snapshot and one of batches: {failed}");
 }
 
 #[test]

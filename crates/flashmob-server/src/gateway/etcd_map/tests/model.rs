@@ -43,6 +43,7 @@ type Refused = (u16, u8, &'static str);
 const NO_SPACE: Refused = (429, 8, "etcdserver: mvcc: database space exceeded");
 const NO_LEASE: Refused = (404, 5, "etcdserver: requested lease not found");
 const TOO_LARGE: Refused = (400, 3, "etcdserver: request is too large");
+const DENIED: Refused = (403, 7, "etcdserver: permission denied");
 const DUPLICATE: Refused = (400, 3, "etcdserver: duplicate key given in txn request");
 
 #[derive(Debug, Default)]
@@ -53,6 +54,8 @@ struct State {
     leases: BTreeMap<i64, i64>,
     last_lease: i64,
     is_away: bool,
+    /// After so many more reads others are denied.
+    denied_after: Option<usize>,
     /// What becomes of the next transactions that write; all others are executed.
     fates: VecDeque<Fate>,
     late: Vec<Value>,
@@ -97,6 +100,11 @@ impl Model {
     /// Whether connections are closed, and nothing is executed.
     pub fn set_away(&self, is_away: bool) {
         self.state().is_away = is_away;
+    }
+
+    /// Denies each read behind so many.
+    pub fn set_denied(&self, after: Option<usize>) {
+        self.state().denied_after = after;
     }
 
     /// What becomes of the next transactions that write.
@@ -160,6 +168,10 @@ impl State {
         let header = self.header();
         let answer = match path {
             "/v3/kv/range" => {
+                if let Some(left) = &mut self.denied_after {
+                    let Some(less) = left.checked_sub(1) else { return Some(Err(DENIED)) };
+                    *left = less;
+                }
                 self.txns += 1;
                 Ok(self.range(body))
             }
