@@ -255,7 +255,7 @@ pub struct ChainReader<'a> {
     end: Option<ChainEnd>,
     /// The bytes of the map in the parts.
     map: Vec<u8>,
-    /// Their number, whether they are kept or not.
+    /// The number of these bytes, whether they are kept or not.
     len_bytes: u64,
     /// Most bytes that are kept; `None`: nothing is kept.
     kept_bytes_max: Option<u64>,

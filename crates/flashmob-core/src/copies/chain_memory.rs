@@ -76,7 +76,7 @@ impl ChainMemory {
     }
 }
 
-/// Whose chains a gateway believes.
+/// The gateways whose chains a gateway believes.
 #[derive(Clone, Copy)]
 pub struct ChainTrust<'a> {
     /// Knows the gateways of the cluster.

@@ -91,7 +91,7 @@ pub(super) struct ClientConn {
     pub closing: Option<Instant>,
     /// When it last came nearer to being let in: see [`strangers`].
     pub stepped: Instant,
-    /// It has chosen no export yet, as far as was seen.
+    /// No export was chosen yet, as far as was seen.
     is_choosing: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Door {
     /// Decrypted: [what is shown](super::shown), and what follows.
     received: RxBuf,
     is_tls: bool,
-    /// It has made a step since that was last asked.
+    /// Whether a step was made since that was last asked.
     stepped: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Door {
 pub enum Step {
     /// More have to come. Whether the socket is drained.
     More(Filled),
-    /// It has shown a valid grant. With the bytes behind that.
+    /// A valid grant was shown. With the bytes behind that.
     Admitted(Grant, RxBuf, Filled),
-    /// It has not; tell it this, and close.
+    /// No valid grant was shown: tell the peer this, and close.
     Refused(&'static str),
     /// Too many handshakes have begun lately; again after this time.
     Wait(Duration),

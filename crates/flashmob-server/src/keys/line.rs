@@ -23,9 +23,9 @@ struct State {
 struct Waiting {
     from: IpAddr,
     since: Instant,
-    /// Its own allowance is used up until then, or that of strangers.
+    /// The time until which the allowance of its address is used up, or that of strangers.
     until: Option<Instant>,
-    /// It may begin; it was asked for by one behind it.
+    /// Permission to begin; one behind it had asked for it.
     is_admitted: bool,
 }
 

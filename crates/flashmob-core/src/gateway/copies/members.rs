@@ -32,7 +32,7 @@ pub struct Member {
     pub is_born: bool,
     /// What its extent is known to remember of charges, and from which number on that is durable. The last few.
     pub seen: VecDeque<(u64, (u64, u64))>,
-    /// Its extent keeps its age, as its last welcome told, and is known to be so old, from mirrors of this start of the gateway.
+    /// Whether the extent keeps its age, as the last welcome told; and the age that it is known to have, from mirrors of this start of the gateway.
     pub keeps_age: bool,
     pub age: Option<(u64, u64)>,
     /// Whether the member was welcomed and has had a link ever since; `unlinked_at` is when it had none any more.

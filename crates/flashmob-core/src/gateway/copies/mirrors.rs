@@ -83,7 +83,7 @@ struct Mirror {
     whole_bytes: u64,
     /// The version that it had durably in this start of the gateway, whichever links there were since.
     durable: u64,
-    /// It gets nothing before the map's file has this decision.
+    /// The decision that the map's file has to have before the mirror gets anything.
     held_until: u64,
     /// Since when it lacks changes that are not on their way.
     lacks_since: Option<Time>,

@@ -216,7 +216,7 @@ pub struct Copies {
     next_serial: u64,
     /// The map's end was dropped: nothing is served yet.
     cut: Option<cut::Cut>,
-    /// This start has sent changes, or has decided what a later one must know.
+    /// Whether this start has sent changes, or has decided what a later one must know.
     counts: bool,
     /// Nodes refuse the map, and the decisions that it lacks may be taken.
     may_catch_up: bool,

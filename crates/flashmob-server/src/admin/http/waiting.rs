@@ -31,14 +31,14 @@ struct Open {
     task: Option<AbortHandle>,
 }
 
-/// Of a request.
+/// The answer of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// It is not complete.
+    /// The request is not complete.
     None,
-    /// It is complete, and its answer is not ready yet.
+    /// The request is complete, and its answer is not ready yet.
     BeingMade,
-    /// It is being sent since then.
+    /// The answer is being sent since then.
     Made(Instant),
 }
 
@@ -70,17 +70,17 @@ impl Standing {
         self.change(|open| open.task = Some(task));
     }
 
-    /// It has come nearer to being known.
+    /// The connection has come nearer to being known.
     pub fn step(&self) {
         self.change(|open| open.stepped = Instant::now());
     }
 
-    /// It has proven who it is.
+    /// The peer has proven who it is.
     pub fn prove(&self) {
         self.change(|open| open.is_proven = true);
     }
 
-    /// Its request is complete. Returns when there is room for an answer: those who are known have room of their own.
+    /// The request is complete. Returns when there is room for an answer: those who are known have room of their own.
     pub async fn begin_answer(&self) {
         while !self.of.has_room_for_answer(self.number) {
             // Nobody tells of one that does not read its answer.
@@ -88,13 +88,13 @@ impl Standing {
         }
     }
 
-    /// Its answer is ready.
+    /// The answer is ready.
     pub fn end_answer(&self) {
         self.change(|open| open.answer = Answer::Made(Instant::now()));
         self.of.left.notify_waiters();
     }
 
-    /// It has ended.
+    /// The connection has ended.
     pub fn remove(&self) {
         lock(&self.of.open).remove(&self.number);
         self.of.left.notify_waiters();

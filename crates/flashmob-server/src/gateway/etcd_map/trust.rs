@@ -58,7 +58,7 @@ impl Trust {
         &self.volume
     }
 
-    /// Whose maps are believed.
+    /// The gateways whose maps are believed.
     pub fn whom(&self) -> ChainTrust<'_> {
         ChainTrust { keys: &*self.keys.verify, generation: self.keys.generation, memory: self.kept }
     }

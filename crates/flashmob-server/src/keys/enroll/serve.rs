@@ -385,14 +385,14 @@ impl Shared {
         Ok(true)
     }
 
-    /// This connection has come nearer to being a device.
+    /// Notes that a connection has come nearer to being a device.
     fn step(&self, number: u64) {
         if let Some(open) = lock(&self.open).get_mut(&number) {
             open.stepped = Instant::now();
         }
     }
 
-    /// This connection has proven to be a device. An earlier one of the same device ends.
+    /// Notes that a connection has proven to be a device. An earlier one of the same device ends.
     fn is_device(&self, number: u64, device: usize) {
         let mut open = lock(&self.open);
         open.retain(|key, open| {

@@ -58,7 +58,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Its checksums; `None` without any.
+    /// The extent's checksums; `None` without any.
     pub fn sums(&self) -> Option<&Sums> {
         self.sums.get()
     }
