@@ -152,6 +152,32 @@ fn two_copies_that_differ_and_match_are_listed_and_left_as_they_are() {
 }
 
 #[test]
+fn copies_that_differ_are_not_read_in_turn() {
+    let mut bed = two();
+    let old = vec![7; BLOCK as usize];
+    (0..4).for_each(|chunk| bed.put(chunk, 0, 6, &old));
+    let read = |bed: &mut FlashBed| -> Vec<usize> {
+        bed.nodes.iter_mut().for_each(|node| node.seen.clear());
+        for chunk in 0..4 {
+            bed.bed.submit(bed.client, Op::Read, chunk * FlashBed::CHUNK_BYTES + 6 * BLOCK, BLOCK as u32);
+        }
+        bed.serve();
+        let reads = |node: usize| bed.nodes[node].seen.iter().filter(|piece| piece.op == Op::Read).count();
+        (0..2).map(reads).collect()
+    };
+    let before = read(&mut bed);
+    assert!(before.iter().all(|reads| *reads > 0), "chunks have different homes: {before:?}");
+    scrub(&mut bed);
+    assert_eq!(listed(&bed).len(), 4);
+    let first_copies = |bed: &FlashBed| -> Vec<usize> {
+        let map = bed.bed.gateway.map(0).unwrap();
+        (0..2).map(|node| (0..4).filter(|&chunk| usize::from(map.places(chunk)[0].member) == node).count()).collect()
+    };
+    assert_ne!(before, first_copies(&bed), "or this would show nothing");
+    assert_eq!(read(&mut bed), first_copies(&bed));
+}
+
+#[test]
 fn a_copy_that_does_not_match_is_made_equal_to_none_of_those_that_differ() {
     let mut bed = FlashBed::new(3, 3, 2, no_plan);
     bed.put(1, 0, 2, &[7; BLOCK as usize]);

@@ -7,7 +7,7 @@ use crate::planted::{self, Bug};
 
 impl Copies {
     /// The copy that a read is sent to: the chunk's home among those that can answer, unless another is expected to answer in less than
-    /// half of the time. Neighbouring chunks have different homes, so all nodes are busy, and each page is in one node's memory. After one that
+    /// half of the time; of a chunk whose copies are known to differ the first. Neighbouring chunks have different homes, so all nodes are busy, and each page is in one node's memory. After one that
     /// `failed` it is the next, of those that were not `asked` before if there is one that is linked.
     pub(super) fn choose(
         &self,
@@ -29,6 +29,10 @@ impl Copies {
             return each(others).find(|&copy| copy > failed).or(each(others).next());
         }
         let candidates = if usable == 0 { current } else { usable };
+        if self.scrub.bad.has_differing(chunk) {
+            // The same one each time, or a client would see bytes come and go.
+            return each(candidates).next();
+        }
         let home = each(candidates).nth(home(chunk, candidates.count_ones()))?;
         let others = candidates & !bit(home);
         if others == 0 || self.is_home_only() {

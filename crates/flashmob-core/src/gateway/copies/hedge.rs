@@ -129,7 +129,11 @@ impl Copies {
         let Some((chunk, Some(copy))) = self.chunk_at(member, piece.offset_bytes) else { return true };
         let is_small = piece.len_bytes <= BYTES_MAX;
         let Some(read) = self.read(cx, piece.request) else { return true };
-        if !is_small || read.hedged.contains(&piece.buffer_at) || self.is_on_hold(chunk) {
+        if !is_small
+            || read.hedged.contains(&piece.buffer_at)
+            || self.is_on_hold(chunk)
+            || self.scrub.bad.has_differing(chunk)
+        {
             return true;
         }
         let round = read.round;

@@ -125,6 +125,12 @@ impl BadBlocks {
         listed.is_some_and(|(.., hashes)| each(copies).all(|copy| hashes.get(copy) == Some(&hash(copy))))
     }
 
+    /// Whether a chunk has a block of which copies differ.
+    pub fn has_differing(&self, chunk: u32) -> bool {
+        let mut listed = self.blocks.range((chunk, 0)..=(chunk, u32::MAX));
+        !self.blocks.is_empty() && listed.any(|(_, (flaw, ..))| *flaw == Flaw::Differs)
+    }
+
     /// All of them, by their places.
     pub fn all(&self) -> impl Iterator<Item = BadBlock> + '_ {
         self.blocks.iter().map(|(&(chunk, block), &(flaw, copies, hashes))| BadBlock {
