@@ -92,7 +92,7 @@ impl Node {
     /// Epoch and version of the map that the mirror has.
     #[must_use]
     pub fn mirror_age(&self) -> Option<(u64, u64)> {
-        self.mirror.map(|(_, state)| (state.epoch, state.version))
+        self.mirror.map(|(_, state)| state.age())
     }
 
     /// What a welcome tells of the mirror.

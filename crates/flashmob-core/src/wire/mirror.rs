@@ -29,6 +29,15 @@ pub struct MirrorState {
     pub len_bytes: u64,
 }
 
+impl MirrorState {
+    /// The age of an extent whose mirror has this durably: the decision before its last one. A gateway shows a charge with the last decision that it
+    /// has, which may be that of a copy of the extent that was made before; so an age never is as late as a charge that came after it.
+    #[must_use]
+    pub fn age(&self) -> (u64, u64) {
+        (self.epoch, self.version.saturating_sub(1))
+    }
+}
+
 /// Bytes for a mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutMirror {

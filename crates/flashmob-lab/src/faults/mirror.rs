@@ -172,7 +172,7 @@ impl World {
                 debug_assert!(bytes.len() <= MIRROR_FRAME_BYTES_MAX, "else it is refused");
                 node.mirror.put(&put, &bytes);
                 if put.is_durable {
-                    node.store.age = node.store.age.max(Some((put.state.epoch, put.state.version)));
+                    node.store.age = node.store.age.max(Some(put.state.age()));
                 }
             }
             node.mirror_work.done.push(MirrorDone::Put { link, put, is_kept });

@@ -211,7 +211,7 @@ impl MirrorFile {
             MirrorOp::Put { link, put, bytes } => {
                 let written = if put.is_new { self.put_new(&put, &bytes) } else { self.append(&put, &bytes) };
                 let written = written.and_then(|()| match put.is_durable {
-                    true => (self.keep_age)((put.state.epoch, put.state.version)).map_err(io::Error::other),
+                    true => (self.keep_age)(put.state.age()).map_err(io::Error::other),
                     false => Ok(()),
                 });
                 if let Err(error) = &written {

@@ -7,6 +7,7 @@
 use super::{Copies, Cx};
 use crate::copies::Record;
 use crate::units::{Time, bring_forward};
+use crate::wire::mirror::MirrorState;
 
 /// When extents are to grow older.
 #[derive(Debug, Default)]
@@ -68,10 +69,9 @@ impl Copies {
     }
 
     /// A node has a state of the map durably in its mirror.
-    pub(super) fn note_age(&mut self, member: u16, version: u64) {
-        let epoch = self.image.epoch();
-        if let Some(state) = self.members.get_mut(usize::from(member)).filter(|state| state.keeps_age) {
-            state.age = state.age.max(Some((epoch, version)));
+    pub(super) fn note_age(&mut self, member: u16, state: MirrorState) {
+        if let Some(known) = self.members.get_mut(usize::from(member)).filter(|known| known.keeps_age) {
+            known.age = known.age.max(Some(state.age()));
         }
     }
 }

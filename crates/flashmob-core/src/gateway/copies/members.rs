@@ -147,7 +147,7 @@ impl Copies {
         if !welcome.keeps_age {
             // A node of an earlier build: its mirror is as old as its extent.
             let mirror = welcome.mirror.filter(|mirror| mirror.len_bytes > 0);
-            remembered = remembered.max(mirror.map(|mirror| (mirror.epoch, mirror.version)));
+            remembered = remembered.max(mirror.map(|mirror| mirror.age()));
         }
         self.members[usize::from(member)].keeps_age = welcome.keeps_age;
         let is_older = is_mirror_older && !welcome.keeps_age || seen.is_some() && remembered < seen;

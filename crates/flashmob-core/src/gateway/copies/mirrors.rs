@@ -518,7 +518,7 @@ impl Copies {
     pub(super) fn mirror_put(&mut self, cx: &mut Cx<'_>, member: u16, answer: MirrorPut) -> bool {
         let Some(put) = self.mirrors.answered(cx.now, usize::from(member), answer) else { return false };
         if answer.is_kept && put.is_durable {
-            self.note_age(member, put.state.version);
+            self.note_age(member, put.state);
         }
         if !answer.is_kept {
             let text = "it cannot keep a mirror of the volume's map; see its log".to_string();
