@@ -164,8 +164,10 @@ impl World {
             return self.ctx.at(node.store.stalled_until, Event::MirrorDone { node: n, epoch });
         }
         if let Some(MirrorOp::Put { link, put, bytes }) = node.mirror_work.waiting.pop_front() {
-            // Now and then there is no room.
-            let is_kept = (!self.ctx.rng.random_ratio(1, 300) || self.old_map.is_in_use) && !is_unwritable;
+            // Now and then there is no room; but a map that rots is mended by mirrors alone.
+            let rots = self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::MapRot(..)));
+            let is_needed = self.old_map.is_in_use || rots;
+            let is_kept = (!self.ctx.rng.random_ratio(1, 300) || is_needed) && !is_unwritable;
             if !is_kept {
                 node.mirror = MirrorDisk::default();
             } else {
