@@ -54,7 +54,7 @@ fn check_scan(keys: Option<&dyn Verify>, parts: &[Vec<u8>], taken: Option<(Optio
     assert_eq!(scanned.is_ok().then(|| (scan.end(), scan.len_bytes())), taken);
 }
 
-/// What a gateway remembers: one spelling, or nothing.
+/// A gateway's memory: one spelling, or nothing.
 fn check_memory(data: &[u8]) {
     if let Some(memory) = ChainMemory::parse(data) {
         assert_eq!(memory.encode().as_bytes(), data);

@@ -25,7 +25,7 @@ pub fn origin(address: Option<IpAddr>) -> Option<IpAddr> {
 /// A connection that has proven nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Unproven<K, T> {
-    /// What it is called where it is kept.
+    /// The key by which its owner knows it.
     pub key: K,
     /// The address of its peer.
     pub from: Option<IpAddr>,
@@ -57,7 +57,7 @@ mod tests {
         Some(text.parse().unwrap())
     }
 
-    /// Who makes room, by the place in this list, in which the one that stepped longest ago is first.
+    /// The connection that makes room, by the place in this list, in which the one that stepped longest ago is first.
     fn replaced(of: &[Option<IpAddr>]) -> Option<usize> {
         let unproven =
             |(at, from): (usize, &Option<IpAddr>)| Unproven { key: at, from: *from, was_let_in: false, stepped: at };

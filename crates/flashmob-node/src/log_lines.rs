@@ -18,7 +18,7 @@ pub fn start(verbose: u8, quiet: bool) {
     Builder::from_env(Env::default().filter_or("FLASHMOB_LOG", level)).format(write_record).init();
 }
 
-/// Of a line of a message, in columns.
+/// The most columns of a line of a message.
 const LINE_COLUMNS_MAX: usize = 1000;
 
 /// Writes a message. What it quotes may be anybody's text: it steers no terminal, and none of its lines looks like another message, also not where a terminal

@@ -17,7 +17,7 @@ const RTT_MS: u64 = 100;
 const LIMIT_MS: u64 = 5000;
 /// Connections that are not in after this time are closed.
 const PATIENCE_MS: u64 = 10_000;
-/// What a handshake costs the port.
+/// The cost of a handshake to the port.
 const COST: Duration = Duration::from_micros(200);
 
 /// A port, and how many round trips come before and behind the beginning of the handshake.

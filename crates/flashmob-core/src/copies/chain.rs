@@ -134,7 +134,7 @@ struct ChainPart<'a> {
     signature: &'a [u8; SIGNATURE_BYTES],
 }
 
-/// What a part begins with.
+/// The first bytes of a part.
 struct Beginning<'a> {
     header: Header,
     volume: &'a [u8],

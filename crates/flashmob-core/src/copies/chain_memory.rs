@@ -1,4 +1,4 @@
-//! What a gateway remembers of a chain, out of reach of who writes to the store.
+//! A gateway's memory of a chain, out of reach of who writes to the store.
 //!
 //! A gateway takes no map that an earlier key than its own has signed: whoever has stolen that key may have written it. If the key is replaced while no
 //! gateway runs, the map has the signature of the key before. The gateway that has ended last, in order, remembers the signature of the last part.
@@ -83,7 +83,7 @@ pub struct ChainTrust<'a> {
     pub keys: &'a dyn Verify,
     /// The generation of the gateway's key.
     pub generation: u64,
-    /// What the gateway remembers of the volume's chain.
+    /// The gateway's memory of the volume's chain.
     pub memory: Option<ChainMemory>,
 }
 

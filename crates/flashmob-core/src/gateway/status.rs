@@ -68,7 +68,7 @@ pub struct NodeStatus {
     pub condition: Option<(Condition, Time)>,
     /// Which node, counted over all volumes.
     pub number: usize,
-    /// What its device failed.
+    /// Failures of its device.
     pub failures: DeviceFailures,
     /// Why it is refused until somebody intervenes.
     pub refusal: Option<String>,

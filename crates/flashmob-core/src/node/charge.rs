@@ -130,7 +130,7 @@ pub fn accept(accepted: &mut Vec<(u64, u64)>, charge: &Charge) {
     accepted.drain(..surplus);
 }
 
-/// What a welcome tells as remembered: the last charge that the extent `accepted` before this hello, or its `age` if that is later, but none
+/// The charge that a welcome tells as remembered: the last one that the extent `accepted` before this hello, or its `age` if that is later, but none
 /// later than what the gateway knows ([`Hello::seen`](crate::wire::hello::Hello::seen)).
 ///
 /// An extent that accepted what the gateway knows, or is at least so old, tells just that. An older copy of it did not: it tells less, and goes on

@@ -15,7 +15,7 @@ use flashmob_core::wire::mirror::{MirrorPut, PutMirror};
 /// After so long all that was changed before shows in the age of each extent.
 const PERIOD: Duration = Duration::from_secs(32);
 
-/// What a node has on its flash.
+/// The files on a node's flash.
 #[derive(Debug, Clone, Default)]
 struct Files {
     accepted: Vec<(u64, u64)>,

@@ -42,7 +42,7 @@ pub struct Node {
     pub size_bytes: Option<u64>,
     /// Its part in a volume with copies.
     pub member: Option<Member>,
-    /// What its device fails now, in words: `fails flushes`.
+    /// Failures of its device now, in words: `fails flushes`.
     pub fails: Option<String>,
     /// The condition of its device, if it reports one.
     pub condition: Option<Condition>,

@@ -5,7 +5,7 @@ use flashmob_core::units::Time;
 use super::World;
 use super::fault::Fault;
 
-/// What clients have changed and flushed.
+/// Changes and flushes of clients.
 #[derive(Debug, Default)]
 pub(super) struct Flushed {
     /// When the last change ended.

@@ -4,7 +4,7 @@
 //! other maps that he has seen. All of it is to be refused: the service stops, its owner puts right what is there, and the gateway starts. To show a
 //! whole state that the map had earlier is left to the fault `old map`.
 //!
-//! What a key has signed that was replaced is shown to either of two gateways: one that knows no earlier key, one that knows that key as the last, and one that
+//! A map that a replaced key has signed is shown to either of two gateways: one that knows no earlier key, one that knows that key as the last, and one that
 //! has left the map with it. The last one takes what it has left, and nothing else.
 
 use flashmob_core::copies::{

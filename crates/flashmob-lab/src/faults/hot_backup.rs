@@ -1,7 +1,7 @@
 //! A backup of a running node: at some moment its extent and checksums are copied, perhaps with its identity or its mirror of the map. Later the
 //! process ends, the copies take the place of what is there, and it is started again on the same device, or on one that lost power as well.
 //!
-//! They are put back once the map's file says that the extent is older: from then on the gateway has to notice it, whichever gateway that is. If the map
+//! The copied files are put back once the map's file says that the extent is older: from then on the gateway has to notice it, whichever gateway that is. If the map
 //! never says so though the node is there, that is a violation: then an older extent would be taken for the present one.
 
 use std::time::Duration;
@@ -25,12 +25,12 @@ const PERIODS: u32 = 3;
 /// And what else that takes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is copied of a node's files.
+/// The files of a node that are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
     /// The extent with its checksums.
     pub extent: bool,
-    /// Its identity.
+    /// The identity of the extent.
     pub identity: bool,
     /// The mirror of the map.
     pub mirror: bool,

@@ -49,9 +49,9 @@ use crate::status::finding::{Insecure, insecure};
 /// Connections at once whose peers have proven nothing, and as many whose peers have. Most take little memory: where strangers come from 200 new addresses a
 /// second, each has time for a handshake over a slow network.
 pub const CONNECTIONS_MAX: usize = 128;
-/// Those of each kind that have an answer in memory. Enough for a few scrapers and a few people.
+/// Connections of each kind that have an answer in memory. Enough for a few scrapers and a few people.
 pub const ANSWERS_MAX: usize = 16;
-/// Who does not read its answer for so long makes room for the answer of another one.
+/// A client that does not read its answer for so long makes room for the answer of another one.
 const SILENCE: Duration = Duration::from_millis(500);
 /// Size of a request's line and headers together; hyper takes no smaller limit.
 pub const HEAD_BYTES_MAX: usize = 8192;

@@ -172,7 +172,7 @@ impl NodeSource {
     }
 }
 
-/// What names of files have in the place of a volume's id.
+/// The form of a volume's id in names of files.
 #[must_use]
 pub fn file_name_of(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };

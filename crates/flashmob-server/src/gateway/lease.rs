@@ -18,7 +18,7 @@ pub(super) struct LeaseSeen {
     ahead_ns: u64,
     /// Why this gateway is not in charge any more.
     pub deposed: Option<Deposed>,
-    /// What maps lack cannot be taken from mirrors.
+    /// Notes that the decisions which maps lack cannot be taken from mirrors.
     pub stays_behind: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct MapWriter {
     wants_snapshot: bool,
     /// Why the last job failed, if it did.
     trouble: Option<String>,
-    /// What fails beside the map.
+    /// A failure beside the map.
     trouble_beside: Option<String>,
 }
 

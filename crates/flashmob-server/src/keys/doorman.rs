@@ -14,7 +14,7 @@ use flashmob_core::strangers::origin;
 /// Handshakes that one address may begin in a second, and at once.
 const EACH_PER_S: f64 = 8.0;
 const EACH_AT_ONCE: f64 = 64.0;
-/// The same of all addresses together that were not let in lately. More than a laptop easily makes addresses for, as who is one among them gets in only if all do.
+/// Handshakes of all addresses together that were not let in lately. More than a laptop easily makes addresses for, as who is one among them gets in only if all do.
 const STRANGERS_PER_S: f64 = 256.0;
 const STRANGERS_AT_ONCE: f64 = 64.0;
 /// The part of one processor that these handshakes may take: on a small board it is the limit.
@@ -24,7 +24,7 @@ const WAIT_MIN: Duration = Duration::from_micros(100);
 /// Most addresses that are remembered; the one that came longest ago is forgotten first, one that was let in last.
 const ORIGINS_MAX: usize = 1024;
 
-/// What may be used now, some of which comes back with time.
+/// An allowance, some of which comes back with time.
 #[derive(Debug, Clone, Copy)]
 struct Allowance {
     left: f64,
@@ -53,7 +53,7 @@ struct Origin {
     was_let_in: bool,
 }
 
-/// What all strangers share: handshakes, and seconds of a processor's time.
+/// The allowances that all strangers share: handshakes, and seconds of a processor's time.
 #[derive(Debug)]
 struct Strangers {
     handshakes: Allowance,

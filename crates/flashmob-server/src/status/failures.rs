@@ -1,4 +1,4 @@
-//! What a node's device fails, as its gateway sees it.
+//! Failures of a node's device, as its gateway sees it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::finding::{Cause, Finding, Severity};
 pub struct FailuresReport {
     /// Operations that failed since the gateway's start, by kind: `flushes`, `writes`, `reads`.
     pub totals: BTreeMap<String, u64>,
-    /// What fails now, the most harmful first: flushes until one succeeds, others for ten minutes after the last.
+    /// Operations that fail now, the most harmful first: flushes until one succeeds, others for ten minutes after the last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<FailedReport>,
 }
@@ -44,7 +44,7 @@ impl FailuresReport {
         }
     }
 
-    /// What the device does, in words: `fails flushes and is read-only`; `None` if it is well.
+    /// The failures in words: `fails flushes and is read-only`; `None` if it is well.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let mut words: Vec<String> = self.failing.iter().map(FailedReport::words).collect();

@@ -259,7 +259,7 @@ pub struct NodeOfVolume {
     /// It has the timing of a modelled flash.
     #[serde(default)]
     pub modelled: bool,
-    /// What its device failed.
+    /// Failures of its device.
     #[serde(default)]
     pub failures: FailuresReport,
     /// Why it cannot be used until an operator intervenes.

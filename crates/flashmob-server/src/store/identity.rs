@@ -468,7 +468,7 @@ impl Identity {
         self.adopt_stamped((volume_id, index, count, layout), charge, self.record.sums)
     }
 
-    /// The same, for an extent whose checksums have this stamp from now on if another charge is recorded: with it, in one write.
+    /// Adopts an extent whose checksums have this stamp from now on if another charge is recorded, with it, in one write.
     pub fn adopt_stamped(
         &mut self,
         (volume_id, index, count, layout): (&str, u32, u32, &str),

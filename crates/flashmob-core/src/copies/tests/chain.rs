@@ -79,7 +79,7 @@ fn read<P: AsRef<[u8]>>(parts: &[P]) -> Read {
     read_signed(parts).map(|(image, end, _)| (image, end))
 }
 
-/// What a gateway of the cluster believes whose key is of that generation.
+/// The map that a gateway of the cluster believes whose key is of that generation.
 fn believed<P: AsRef<[u8]>>(generation: u64, memory: Option<ChainMemory>, parts: &[P]) -> Read {
     let keys = ToyKey::new(CLUSTER, 9);
     let (image, end, signed_by) = read_signed(parts)?;
@@ -243,7 +243,7 @@ fn a_key_signs_no_later_numbers_than_its_own_and_no_other_map() {
     }
 }
 
-/// The same with the first part in pieces of so many bytes, read by somebody who verifies and keeps nothing, and then again.
+/// The map with the first part in pieces of so many bytes, read by somebody who verifies and keeps nothing, and then again.
 fn in_pieces(parts: &[Vec<u8>], piece_bytes: usize) -> Read {
     let keys = ToyKey::new(CLUSTER, 9);
     let feed = |reader: &mut ChainReader<'_>| {

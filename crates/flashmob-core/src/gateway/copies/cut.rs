@@ -17,7 +17,7 @@ use crate::units::Time;
 /// For how many times [`EVICT_AFTER`](super::EVICT_AFTER) they are waited for.
 const PATIENCE_FACTOR: u32 = 9;
 
-/// What is waited for.
+/// The wait of a map whose end was dropped.
 #[derive(Debug)]
 pub(super) struct Cut {
     /// Members with copies that are not behind.
@@ -31,7 +31,7 @@ pub(super) struct Cut {
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Cut {
-    /// What a map waits for, if its end was dropped.
+    /// The wait of a map, if its end was dropped.
     pub fn of(image: &MapImage) -> Option<Cut> {
         if !image.is_cut() {
             return None;
@@ -128,7 +128,7 @@ impl Copies {
         }
     }
 
-    /// What this start does counts from now on.
+    /// Makes the decisions of this start count from now on.
     pub(super) fn count_start(&mut self) {
         if !std::mem::replace(&mut self.counts, true) && self.image.is_cut() {
             self.decide(Record::Cut { is_cut: false });

@@ -238,7 +238,7 @@ impl Mirrors {
         self.look_at(now);
     }
 
-    /// What the map has up to a version is to be durable in mirrors.
+    /// Has mirrors make the map durable up to a version.
     pub fn have_durably(&mut self, version: u64) {
         if !planted::is(Bug::AgeNotKept) {
             self.durably = version;

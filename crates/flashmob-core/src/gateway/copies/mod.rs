@@ -375,7 +375,7 @@ impl Copies {
         Charge { map_id: self.image.map_id(), epoch: self.image.epoch(), nonce: self.image.nonce(), version }
     }
 
-    /// What a member is known to remember durably of the charges that it was shown, or how old its extent is.
+    /// The last charge that a member is known to remember durably, or the age of its extent, if that is later.
     pub fn seen(&self, member: u16) -> Option<(u64, u64)> {
         let state = self.members.get(usize::from(member))?;
         let charge = state.seen.iter().rev().find(|(seq, _)| self.log.is_durable(*seq)).map(|(_, seen)| *seen);

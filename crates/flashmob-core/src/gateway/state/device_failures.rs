@@ -7,7 +7,7 @@ use crate::op::{Failure, Op};
 use crate::units::Time;
 
 listed! {
-    /// What a device fails, the most harmful first.
+    /// Kinds of operations that a device can fail, the most harmful first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum DeviceOp {
         /// Flushes: nothing that was written since the last success can be relied on.
@@ -35,7 +35,7 @@ pub const FAILURES_SHOWN: Duration = Duration::from_secs(600);
 /// Failures of one kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedOps {
-    /// What failed.
+    /// The kind of operation.
     pub op: DeviceOp,
     /// Why, the last time.
     pub failure: Failure,

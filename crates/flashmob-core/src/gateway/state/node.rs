@@ -48,7 +48,7 @@ pub struct Node {
     pub copy_told: Option<Time>,
     /// Reads that its extent, in this process, answered at once.
     pub read_here: u64,
-    /// What its device failed.
+    /// Failures of its device.
     pub failures: DeviceFailures,
     /// The offset of its clock.
     pub clock: ClockRelation,

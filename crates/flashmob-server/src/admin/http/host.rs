@@ -9,7 +9,7 @@ use hyper::header::{HOST, HeaderValue, ORIGIN};
 
 use crate::keys::names_of;
 
-/// What a browser tells of the page that a request comes from: <https://www.w3.org/TR/fetch-metadata/>. Sent to HTTPS and this machine alone.
+/// The header by which a browser tells of the page that a request comes from: <https://www.w3.org/TR/fetch-metadata/>. Sent to HTTPS and this machine alone.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// The names by which this server may be reached, besides addresses and `localhost`.

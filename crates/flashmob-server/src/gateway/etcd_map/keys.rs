@@ -48,7 +48,7 @@ impl Keys {
         Keys { base }
     }
 
-    /// What all keys of the volume begin with.
+    /// The prefix of all keys of the volume.
     pub fn base(&self) -> &str {
         &self.base
     }

@@ -1,7 +1,7 @@
 //! A volume's map in etcd, read and verified.
 //!
 //! A signed map is read twice: first it is verified, and not more of it kept than a page; then it is read again, and kept as far as it is what was verified.
-//! So whoever can write to etcd cannot have a gateway keep more than a gateway of the cluster has signed.
+//! Nobody who can write to etcd can have a gateway keep more than a gateway of the cluster has signed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(super) struct Opened {
     pub is_own: bool,
 }
 
-/// What a chain was found to have.
+/// The end, the signer and the size of a chain that was read.
 struct Scanned {
     end: ChainEnd,
     signed_by: Vec<u8>,

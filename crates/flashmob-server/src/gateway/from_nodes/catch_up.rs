@@ -22,7 +22,7 @@ use crate::keys::GatewayKeys;
 const LINKS_END_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What the nodes of a volume tell, none of which a gateway is linked to: a later start of the volume would lose what it has decided.
+/// The answers of a volume's nodes, none of which a gateway is linked to: a later start of the volume would lose what it has decided.
 fn told_by_idle(volume: &VolumeConfig, keys: Option<&GatewayKeys>) -> anyhow::Result<Vec<Result<Told, String>>> {
     let until = Instant::now() + LINKS_END_WITHIN;
     loop {

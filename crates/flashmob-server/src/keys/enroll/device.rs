@@ -45,7 +45,7 @@ pub enum ApplyError {
     /// The gateway says no.
     #[error("not enrolled: {}", .0.sentence())]
     Refused(Reason),
-    /// So many connections ended before the gateway had proven that it knows the code.
+    /// Too many connections, of this number, ended before the gateway had proven that it knows the code.
     #[error(
         "not enrolled: {TRIES_MAX} connections to {0} ended before it had proven that it knows the code: somebody may be in between. Get another code from \
          `flashmob join`"

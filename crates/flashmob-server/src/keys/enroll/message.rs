@@ -121,7 +121,7 @@ impl Reason {
         all.into_iter().find(|reason| *reason as u8 == byte)
     }
 
-    /// What the device says of it. The gateway has proven nothing yet, so no word is its own.
+    /// The device's sentence about it. The gateway has proven nothing yet, so no word is its own.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {

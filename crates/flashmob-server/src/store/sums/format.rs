@@ -201,7 +201,7 @@ impl Header {
         Ok(header)
     }
 
-    /// What earlier programs neither write nor check: nothing, unless all of it is there and belongs to the rest.
+    /// The part that earlier programs neither write nor check: nothing, unless all of it is there and belongs to the rest.
     fn decode_recent(bytes: &[u8]) -> (Option<[u8; 16]>, Option<(u64, u64)>) {
         let (head, recorded) = bytes.split_at(RECENT_SUM_AT);
         if recent_sum(head) != Fields(recorded).u32() {

@@ -14,7 +14,7 @@ use crate::commands::tell::Form;
 
 const WIDTH: usize = 140;
 
-/// Of the name of a device.
+/// The most columns of a device's name.
 const NAME_COLUMNS_MAX: usize = 24;
 /// The word before the digits that a device shows.
 const SHOWS: &str = "shows";
