@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-moves bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-kernel-client test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit seeds bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-copies bench-mdadm bench-rebuild bench-etcd bench-thousand bench-moves bench-keys bench-fio bench-net bench-lab bench-air bench-arm bench-growth figures test-mmc test-luks test-kernel-client test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -123,6 +123,20 @@ faults: ## 10,000 simulated clusters with faults, every answer checked (SEEDS=n 
 # Other seeds for each commit, and the same ones whenever that commit is tested.
 faults-commit: ## 2,000 simulated clusters, 2,000 with copies, and 100 moments of each change for each victim, the first drawn from the commit's hash
 	@commit=$$(git rev-parse --verify --quiet HEAD 2>/dev/null || true); first=$$((0x0$${commit:0:8})); $(MAKE) faults SEEDS=2000 FIRST=$$first && $(MAKE) faults COPIES=1 SEEDS=2000 FIRST=$$first && $(MAKE) faults KILLED=1 SEEDS=2400 FIRST=$$first
+
+# The ranges of each family; the records are of one build. KEEP=1 goes on with a later one: what passed counts.
+SEEDS_DIR ?= target/seeds
+SEEDS_COPIES ?= 400000
+SEEDS_KILLED ?= 24000
+SEEDS_PLAIN ?= 100000
+seeds: ## 400,000 simulated clusters with copies, 24,000 killed changes and 100,000 without copies, hours; Ctrl-C interrupts, the same command goes on (FIRST=n, KEEP=1 after a change)
+	@$(CARGO) build --release --quiet --bin faults
+	@mkdir -p $(SEEDS_DIR)
+	@run() { name=$$1; shift; echo "== seeds: $$name"; \
+	  $(BINARIES)/faults "$$@" --first $(FIRST) --resume $(SEEDS_DIR)/$$name $(if $(KEEP),--keep-passed); }; status=0; \
+	for family in copies:$(SEEDS_COPIES):--copies killed:$(SEEDS_KILLED):--killed plain:$(SEEDS_PLAIN):; do \
+	  IFS=: read -r name count option <<<"$$family"; run "$$name" $$option --seeds "$$count" || status=$$?; [ $$status -le 1 ] || exit $$status; \
+	done; exit $$status
 
 bench-instructions: ## instructions per request, compared with the accepted figures (ACCEPT=1 accepts them, ONLY=native for some)
 	@echo '== instructions per request'

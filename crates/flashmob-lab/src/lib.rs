@@ -7,10 +7,13 @@
 //! - [`plan`]: how fast a cluster will be, by formula or simulation, and what would improve it
 //! - `faults` (a feature, on by default): the fault simulator: gateway, nodes and clients in virtual time with injected faults,
 //!   and a check of every answer. Nothing that is installed may contain it, so dependents disable the feature.
+//! - `campaign` (the same feature): the record of which of its seeds have passed
 
 #![forbid(unsafe_code)]
 
 pub mod air;
+#[cfg(feature = "faults")]
+pub mod campaign;
 pub mod cluster;
 #[cfg(feature = "faults")]
 pub mod faults;

@@ -1,6 +1,10 @@
 //! Runs the fault simulator with many random seeds, and reports those that fail and how to repeat them.
 
+mod record;
+mod totals;
+
 use std::io::{IsTerminal, Write};
+use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use flashmob_lab::faults::{self, Change, Fault, Outcome, Scenario, ScenarioFile, Step, Totals, Victim};
+use flashmob_lab::faults::{self, Outcome, Scenario, ScenarioFile, Step, Totals};
+use record::Record;
+use totals::tell_totals;
 
 /// Runs a gateway, nodes and clients in virtual time, with faults, and checks every answer.
 #[derive(Parser)]
@@ -41,6 +47,13 @@ struct Args {
     /// back what was acknowledged. Other seeds are not run.
     #[arg(long, value_name = "DIR", requires = "copies")]
     history: Option<PathBuf>,
+    /// Record in this file which seeds have passed and which failed, and go on there: seeds that it has are not run again. Ctrl-C ends a run in order; one
+    /// that is killed loses what passed in its last second.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "history"])]
+    resume: Option<PathBuf>,
+    /// Go on though another build of this program wrote the file: what passed there counts, and what failed is run again.
+    #[arg(long, requires = "resume")]
+    keep_passed: bool,
     /// Print every event.
     #[arg(long, requires = "one")]
     trace: bool,
@@ -62,6 +75,9 @@ const SEED_SECONDS_MAX: f64 = 60.0;
 
 /// State that the threads share.
 struct Shared {
+    /// The seeds to run.
+    todo: Vec<Range<u64>>,
+    /// How many of them are taken.
     next: AtomicU64,
     passed: AtomicU64,
     failed: AtomicU64,
@@ -69,6 +85,22 @@ struct Shared {
     /// The seed that each thread runs, and the processor time of this process when it began.
     running: Mutex<Vec<Option<(u64, f64)>>>,
     workers_left: AtomicU64,
+    record: Record,
+}
+
+impl Shared {
+    /// The next seed to run.
+    fn take_seed(&self) -> Option<u64> {
+        let mut place = self.next.fetch_add(1, Ordering::Relaxed);
+        for range in &self.todo {
+            let count = range.end - range.start;
+            if place < count {
+                return Some(range.start + place);
+            }
+            place -= count;
+        }
+        None
+    }
 }
 
 fn main() -> ExitCode {
@@ -92,18 +124,32 @@ fn main() -> ExitCode {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,
     };
+    let all = first..first.saturating_add(count);
+    let opened = match &args.resume {
+        Some(path) => Record::open(path, &args, all.clone()),
+        None => Ok((Record::default(), vec![all])),
+    };
+    let (record, todo) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::from(2);
+        }
+    };
+    let count: u64 = todo.iter().map(|range| range.end - range.start).sum();
     let shared = Shared {
-        next: AtomicU64::new(first),
+        todo,
+        next: AtomicU64::new(0),
         passed: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         totals: Mutex::new(Totals::default()),
         running: Mutex::new(Vec::new()),
         workers_left: AtomicU64::new(0),
+        record,
     };
     // A panic in the code under test is a failure like any other; it is told with its seed.
     panic::set_hook(Box::new(|info| PANIC.with_borrow_mut(|text| *text = info.to_string())));
     let started = Instant::now();
-    let end = first.saturating_add(count);
     std::thread::scope(|scope| {
         let jobs = jobs.min(usize::try_from(count).unwrap_or(jobs)).max(1);
         if let Ok(mut running) = shared.running.lock() {
@@ -113,20 +159,31 @@ fn main() -> ExitCode {
         for place in 0..jobs {
             let (shared, args) = (&shared, &args);
             scope.spawn(move || {
-                work(shared, place, end, args);
+                work(shared, place, args);
                 shared.workers_left.fetch_sub(1, Ordering::Relaxed);
             });
         }
-        let is_shown = std::io::stderr().is_terminal() && !args.trace;
-        watch(&shared, count, started, is_shown);
+        let progress = match std::io::stderr().is_terminal() {
+            _ if args.trace => Progress::None,
+            true => Progress::Line,
+            false if args.resume.is_some() => Progress::Lines,
+            false => Progress::None,
+        };
+        watch(&shared, count, started, progress);
     });
     let _ = panic::take_hook();
     let seconds = started.elapsed().as_secs_f64();
-    let (passed, failed) = (shared.passed.into_inner(), shared.failed.into_inner());
+    let (passed, mut failed) = (shared.passed.into_inner(), shared.failed.into_inner());
     let totals = shared.totals.into_inner().unwrap_or_default();
     tell_totals(&totals);
     println!("{:.0} seeds/s, {seconds:.1} s on {jobs} threads", (passed + failed) as f64 / seconds);
-    println!("{passed} passed, {failed} failed");
+    let ended = shared.record.end();
+    failed += shared.record.failed_before;
+    println!("{} passed, {failed} failed", passed + shared.record.passed_before);
+    if let Some(code) = ended {
+        println!("the run is not at its end: the same command goes on from here");
+        return code;
+    }
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -179,13 +236,10 @@ fn scenario(seed: u64, args: &Args) -> Scenario {
     }
 }
 
-fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
+fn work(shared: &Shared, place: usize, args: &Args) {
     let mut totals = Totals::default();
-    while shared.failed.load(Ordering::Relaxed) < args.failures_max {
-        let seed = shared.next.fetch_add(1, Ordering::Relaxed);
-        if seed >= end {
-            break;
-        }
+    while shared.failed.load(Ordering::Relaxed) < args.failures_max && !shared.record.is_stopped() {
+        let Some(seed) = shared.take_seed() else { break };
         if let Ok(mut running) = shared.running.lock() {
             running[place] = Some((seed, processor_seconds()));
         }
@@ -203,7 +257,10 @@ fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
                     tell_failure(shared, seed, &format!("{}: {error}", folder.display()), &[]);
                 }
                 match violation {
-                    None => drop(shared.passed.fetch_add(1, Ordering::Relaxed)),
+                    None => {
+                        shared.passed.fetch_add(1, Ordering::Relaxed);
+                        shared.record.passed(seed);
+                    }
                     Some(violation) => tell_failure(shared, seed, &violation, &last_events),
                 }
             }
@@ -234,6 +291,7 @@ fn processor_seconds() -> f64 {
 
 fn tell_failure(shared: &Shared, seed: u64, violation: &str, events: &[String]) {
     shared.failed.fetch_add(1, Ordering::Relaxed);
+    shared.record.failed(seed, violation);
     let mut text = format!("\nseed {seed} failed: {violation}\n");
     for event in events {
         text += &format!("  {event}\n");
@@ -243,14 +301,31 @@ fn tell_failure(shared: &Shared, seed: u64, violation: &str, events: &[String]) 
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Waits for the workers; shows how far they are; ends the process if one of them hangs.
-fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
+/// How a run of many seeds shows how far it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    None,
+    /// One line of a terminal, written over.
+    Line,
+    /// A line now and then.
+    Lines,
+}
+
+/// The time between two lines of progress.
+const LINE_EVERY: Duration = Duration::from_secs(30);
+
+/// Waits for the workers; shows how far they are, and records it; ends the process if one of them hangs.
+fn watch(shared: &Shared, total: u64, started: Instant, progress: Progress) {
     let mut rounds = 0u64;
+    let mut told = Instant::now();
     while shared.workers_left.load(Ordering::Relaxed) > 0 {
         std::thread::sleep(Duration::from_millis(20));
         rounds += 1;
         if !rounds.is_multiple_of(10) {
             continue;
+        }
+        if rounds.is_multiple_of(50) {
+            shared.record.save();
         }
         let running = shared.running.lock().map(|running| running.clone()).unwrap_or_default();
         // All threads have an equal share of what the process gets.
@@ -258,87 +333,49 @@ fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
         let used_s = processor_seconds();
         let is_hung = |(_, begun_s): &&(u64, f64)| used_s - begun_s > limit_s;
         if let Some((seed, _)) = running.iter().flatten().find(is_hung) {
-            println!(
-                "\nseed {seed} failed: it takes more than {SEED_SECONDS_MAX} s of processor time, probably within one event"
-            );
+            let violation =
+                format!("it takes more than {SEED_SECONDS_MAX} s of processor time, probably within one event");
+            println!("\nseed {seed} failed: {violation}");
             println!("reproduce with: faults --seed {seed} --trace");
             println!("{} passed, 1 failed", shared.passed.load(Ordering::Relaxed));
+            shared.record.failed(*seed, &violation);
+            shared.record.end();
             std::process::exit(1);
         }
-        if is_shown {
-            let failed = shared.failed.load(Ordering::Relaxed);
-            let done = shared.passed.load(Ordering::Relaxed) + failed;
-            let rate = done as f64 / started.elapsed().as_secs_f64();
-            let left_s = (total - done) as f64 / rate.max(0.001);
-            eprint!("\r\x1b[K{done} of {total} seeds, {rate:.0}/s, {left_s:.0} s left, {failed} failed");
+        let is_due = match progress {
+            Progress::None => false,
+            Progress::Line => true,
+            Progress::Lines => told.elapsed() >= LINE_EVERY,
+        };
+        if is_due {
+            told = Instant::now();
+            let text = shared.progress(total, started);
+            match progress {
+                Progress::Line => eprint!("\r\x1b[K{text}"),
+                _ => eprintln!("{text}"),
+            }
         }
     }
-    if is_shown {
+    if progress == Progress::Line {
         eprint!("\r\x1b[K");
     }
 }
 
-/// How changes ended in whose middle somebody was killed.
-fn tell_changes(t: &Totals) {
-    println!(
-        "killed in the middle: changes that came to their end, and those that were not on record yet and were forgotten"
-    );
-    let row = |name: &str, cells: Vec<String>| println!("{name:<10}{}", cells.concat());
-    row("", Victim::ALL.iter().map(|victim| format!("{:>14}", victim.name())).collect());
-    for (change, counts) in Change::ALL.iter().zip(t.changes) {
-        let cells = counts.iter().map(|killed| format!("{:>8} +{:>4}", killed.ended, killed.forgotten));
-        row(change.name(), cells.collect());
+impl Shared {
+    fn progress(&self, total: u64, started: Instant) -> String {
+        let failed = self.failed.load(Ordering::Relaxed);
+        let done = self.passed.load(Ordering::Relaxed) + failed;
+        let rate = done as f64 / started.elapsed().as_secs_f64();
+        let left_s = (total.saturating_sub(done)) as f64 / rate.max(0.001);
+        let left = match left_s as u64 {
+            s @ 0..120 => format!("{s} s"),
+            s @ 120..7200 => format!("{} min", s / 60),
+            s => format!("{} h {} min", s / 3600, s / 60 % 60),
+        };
+        let before = match self.record.passed_before + self.record.failed_before {
+            0 => String::new(),
+            before => format!(" ({before} before)"),
+        };
+        format!("{done} of {total} seeds{before}, {rate:.0}/s, {left} left, {failed} failed")
     }
-}
-
-fn tell_totals(t: &Totals) {
-    let [_, reads, writes, flushes, trims, zeroes, maps] = t.requests;
-    println!(
-        "requests: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims, {zeroes} write-zeroes, {maps} maps with {} bytes of holes and {} of data",
-        t.hole_bytes, t.mapped_data_bytes
-    );
-    println!("answers: {}, of them {} errors", t.answers, t.errors);
-    println!(
-        "batches: {} with {:.2} pieces each, {} to be answered together ({} by choice), {} pieces sent again; {} store operations; {} connects",
-        t.batches,
-        t.pieces as f64 / t.batches.max(1) as f64,
-        t.together,
-        t.together_by_choice,
-        t.resent,
-        t.store_ops,
-        t.connects
-    );
-    let faults: Vec<String> =
-        Fault::KINDS.iter().zip(t.faults.0).map(|(name, count)| format!("{count} {name}")).collect();
-    println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
-    if t.compared + t.evicted_copies > 0 {
-        println!(
-            "copies: {} declared behind, {} made current again, {} of chunks whose loss was accepted, {} moved ({} slots freed, {} orphans found), {} nodes added, {} removed, {} chunks more, {} times smaller, {} chunks compared; {} corrupt blocks mended, {} marked as lost; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first; {} forged maps",
-            t.evicted_copies,
-            t.resynced,
-            t.accepted,
-            t.moved,
-            t.freed,
-            t.orphans,
-            t.joined,
-            t.removed,
-            t.grown,
-            t.shrunk,
-            t.compared,
-            t.mended,
-            t.marked,
-            t.held_answers,
-            t.hedged,
-            t.hedges_first,
-            t.forged_maps
-        );
-        println!(
-            "scrubs: {}; {} corrupt blocks found, {} that differ; {} written again by their nodes",
-            t.scrubs, t.scrub_corrupt, t.scrub_differing, t.rewritten
-        );
-    }
-    if t.changes.iter().flatten().any(|killed| killed.ended + killed.forgotten > 0) {
-        tell_changes(t);
-    }
-    println!("events: {}, virtual time {:.0} s", t.events, t.virtual_ns as f64 / 1e9);
 }
