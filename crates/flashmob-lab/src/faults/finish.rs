@@ -44,6 +44,8 @@ impl World {
             )
         };
         let is_shaky = self.scenario.node_link.cut_rate > 0.0 || self.scenario.faults.iter().any(|(_, f)| breaks(f));
+        // Nor is one lost that waits behind another, while a map whose end was dropped waits for nodes.
+        let is_shaky = is_shaky || self.waited_at.is_some();
         let timeouts = if is_shaky { LATENESS_MAX } else { self.silences_max().clamp(1, LATENESS_MAX) };
         let patience = self.scenario.volume.timeout * timeouts + slack;
         for (c, client) in self.clients.iter().enumerate() {

@@ -57,9 +57,14 @@ impl MirrorDisk {
         &self.bytes
     }
 
-    fn put(&mut self, put: &PutMirror, bytes: &[u8]) {
+    /// Puts bytes where they belong. False, as at a real node, if what comes before them is missing: an earlier part was not kept, and its link was lost
+    /// before it was told.
+    fn put(&mut self, put: &PutMirror, bytes: &[u8]) -> bool {
         let at = put.offset_bytes as usize;
         let file = if put.is_new { &mut self.new } else { &mut self.bytes };
+        if at > file.len() {
+            return false;
+        }
         file.truncate(at);
         file.extend(bytes);
         if put.is_last {
@@ -71,6 +76,7 @@ impl MirrorDisk {
         if put.is_last || put.is_durable {
             self.durable = self.bytes.len();
         }
+        true
     }
 
     /// A process finds it: it is synced before anything is told of it.
@@ -167,15 +173,13 @@ impl World {
             // Now and then there is no room; but a map that rots is mended by mirrors alone.
             let rots = self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::MapRot(..)));
             let is_needed = self.old_map.is_in_use || rots;
-            let is_kept = (!self.ctx.rng.random_ratio(1, 300) || is_needed) && !is_unwritable;
+            debug_assert!(bytes.len() <= MIRROR_FRAME_BYTES_MAX, "else it is refused");
+            let has_room = (!self.ctx.rng.random_ratio(1, 300) || is_needed) && !is_unwritable;
+            let is_kept = has_room && node.mirror.put(&put, &bytes);
             if !is_kept {
                 node.mirror = MirrorDisk::default();
-            } else {
-                debug_assert!(bytes.len() <= MIRROR_FRAME_BYTES_MAX, "else it is refused");
-                node.mirror.put(&put, &bytes);
-                if put.is_durable {
-                    node.store.age = node.store.age.max(Some(put.state.age()));
-                }
+            } else if put.is_durable {
+                node.store.age = node.store.age.max(Some(put.state.age()));
             }
             node.mirror_work.done.push(MirrorDone::Put { link, put, is_kept });
         }

@@ -8,6 +8,7 @@ use flashmob_core::node::{
 };
 use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
+use flashmob_core::wire::digest::DIGEST_BLOCK_BYTES;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -165,9 +166,11 @@ impl Extent {
         &self.record.accepted
     }
 
-    /// Whether its bytes are not those of a store.
+    /// Whether its bytes are not those of a store, but for blocks that have rotted there: that is no change of a client.
     pub fn differs(&self, store: &Store) -> bool {
-        self.store.live() != store.live()
+        let block = DIGEST_BLOCK_BYTES as usize;
+        let pairs = self.store.live().chunks(block).zip(store.live().chunks(block)).enumerate();
+        pairs.into_iter().any(|(n, (own, other))| own != other && !store.is_rotten((n * block) as u64))
     }
 }
 

@@ -208,8 +208,11 @@ impl Copies {
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
         // Before jobs are dropped: changes that waited for them open chunks then.
         let lately = self.settled_lately(cx, member);
+        // One that is behind is not in question: what it lacks says nothing of what the others have.
         for &(chunk, copy) in &open {
-            self.note_flushed(cx, chunk, copy);
+            if self.image.marks(chunk).behind & bit(copy) == 0 {
+                self.note_flushed(cx, chunk, copy);
+            }
         }
         for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {
             if let Some(copy) = self.copy_on(chunk, member) {
