@@ -13,6 +13,7 @@ use super::scenario::{Scenario, pick};
 
 /// Draws by how much the volume may grow, and when it does.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
+    // What is lost by all copies together is judged by the chunks that the volume has at first.
     let is_apart =
         |fault: &Fault| matches!(fault, Fault::Blackout(..) | Fault::OldMap(..) | Fault::StolenKey(_) | Fault::Lie(..));
     if scenario.faults.iter().any(|(_, fault)| is_apart(fault)) || rng.random_ratio(1, 2) {

@@ -29,7 +29,7 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     if scenario.copies.as_ref().is_none_or(|plan| plan.chunks.is_none()) {
         return;
     }
-    // What is lost by all copies together is judged by where they were at first.
+    // All copies lose power beside moves where `blackout::draw_beside_moves` says so; other runs keep their draws.
     if scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::Blackout(..))) {
         return;
     }

@@ -147,6 +147,7 @@ impl Scenario {
         accepted::draw(&mut SmallRng::seed_from_u64(seed ^ 0x000a_cce7), &mut scenario);
         hot_backup::draw(&mut SmallRng::seed_from_u64(seed ^ 0x04f_bac0), &mut scenario);
         map_rot::draw(&mut SmallRng::seed_from_u64(seed ^ 0x03a9_0207), &mut scenario);
+        blackout::draw_beside_moves(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c303), &mut scenario);
         scenario
     }
 }
