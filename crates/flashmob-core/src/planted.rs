@@ -205,6 +205,10 @@ listed! {
         LateChangeFlushed => "late-change-flushed",
         /// A loss is told after all copies lost power, though everything was flushed.
         FlushedLossTold => "flushed-loss-told",
+        /// Chunks that settle early, as too many are open, are not flushed before.
+        SettledEarlyUnsynced => "settled-early-unsynced",
+        /// No chunk settles early, however many are open.
+        OpenUnbounded => "open-unbounded",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -239,7 +243,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::FlushedLossTold;
+    const LAST_OF_COPIES: Bug = Bug::OpenUnbounded;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

@@ -58,6 +58,7 @@ impl World {
             }
         }
         self.check_limits();
+        self.check_open();
         self.check_samples();
     }
 

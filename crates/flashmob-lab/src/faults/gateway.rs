@@ -87,7 +87,9 @@ fn config(
     let extents: Vec<ExtentSpec> = extents.collect();
     let copies = map.zip(scenario.copies.as_ref()).map(|(map, plan)| {
         let (evict_after, settle_after) = (plan.evict_after, plan.settle_after);
-        Box::new(CopiesSpec { evict_after, settle_after, scrub, lease_until, ..CopiesSpec::new(map) })
+        let spec = CopiesSpec::new(map);
+        let open_max = plan.open_max.unwrap_or(spec.open_max);
+        Box::new(CopiesSpec { evict_after, settle_after, open_max, scrub, lease_until, ..spec })
     });
     let volume = VolumeSpec { extents, copies, ..scenario.volume.clone() };
     GatewayConfig {

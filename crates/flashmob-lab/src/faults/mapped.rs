@@ -34,6 +34,9 @@ pub struct CopiesPlan {
     pub evict_after: Duration,
     /// How long a chunk stays open.
     pub settle_after: Duration,
+    /// Chunks that may be open at once, if not as many as in a configuration.
+    #[serde(default)]
+    pub open_max: Option<usize>,
     /// How often the volume is scrubbed by itself.
     pub scrub_every: Option<Duration>,
     /// Chunks of the volume, if not as many as the nodes have room for.

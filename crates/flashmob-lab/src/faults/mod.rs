@@ -23,6 +23,7 @@
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `map_rot.rs` | the end of the map is damaged, or lost |
 //! | `record.rs` | nodes cannot write what they record of themselves |
+//! | `open.rs` | few chunks may be open at once |
 //! | `pause.rs` | nodes are paused and measured |
 //! | `rot_behind.rs` | the only current copy rots while another is behind |
 //! | `scrub.rs` | scrubs, and what they must have found |
@@ -62,6 +63,7 @@ mod mirror;
 mod moves;
 mod net;
 mod node;
+mod open;
 mod oracle;
 mod pause;
 mod record;
@@ -422,6 +424,8 @@ struct World {
     /// Nodes whose own data may be overwritten.
     overwritten: BTreeSet<usize>,
     watched: killed::Watch,
+    /// Rounds of the watch in which more chunks were open than may be.
+    surplus_rounds: u32,
     /// Blocks of the volume of which the only current copy rotted: their first bytes.
     struck: BTreeSet<u64>,
     flushed: flushed::Flushed,
@@ -494,6 +498,7 @@ impl World {
             wished: BTreeSet::new(),
             overwritten: BTreeSet::new(),
             watched: killed::Watch::default(),
+            surplus_rounds: 0,
             struck: BTreeSet::new(),
             flushed: flushed::Flushed::default(),
             waited_at: None,

@@ -26,6 +26,7 @@ use super::map_trouble;
 use super::mapped::CopiesPlan;
 use super::mirror;
 use super::moves;
+use super::open;
 use super::pause;
 use super::record;
 use super::remount;
@@ -94,6 +95,7 @@ impl Scenario {
                 commit_ns: *pick(rng, &[100_000, 2_000_000, 30_000_000]),
                 evict_after,
                 settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
+                open_max: None,
                 scrub_every: None,
                 chunks: None,
                 spares: Vec::new(),
@@ -148,6 +150,7 @@ impl Scenario {
         hot_backup::draw(&mut SmallRng::seed_from_u64(seed ^ 0x04f_bac0), &mut scenario);
         map_rot::draw(&mut SmallRng::seed_from_u64(seed ^ 0x03a9_0207), &mut scenario);
         blackout::draw_beside_moves(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c303), &mut scenario);
+        open::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0093_0a7c), &mut scenario);
         scenario
     }
 }

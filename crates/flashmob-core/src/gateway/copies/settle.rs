@@ -39,7 +39,7 @@ impl Copies {
         let mut next: Option<Time> = None;
         let mut dirty: Vec<u16> = Vec::new();
         let (open, idle) = self.open_and_idle();
-        let early = surplus(open, self.open_max);
+        let early = if planted::is(Bug::OpenUnbounded) { 0 } else { surplus(open, self.open_max) };
         for (place, (used, chunk)) in idle.into_iter().enumerate() {
             let at = used + self.settle_after;
             if cx.now < at && place >= early {
@@ -50,7 +50,8 @@ impl Copies {
             let Some(state) = self.chunks.get(&chunk) else { continue };
             let (marks, sync_after) = (self.image.marks(chunk), state.sync_after);
             // A change under way is behind no flush either.
-            let is_forced = planted::is(Bug::SettledInFlight) && !state.changes.is_empty();
+            let is_forced = planted::is(Bug::SettledInFlight) && !state.changes.is_empty()
+                || planted::is(Bug::SettledEarlyUnsynced) && cx.now < at;
             let unsynced: Vec<u16> = each(self.current(chunk))
                 .filter(|&copy| {
                     let node = cx.node(self.member_of(chunk, copy));
