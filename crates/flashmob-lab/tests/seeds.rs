@@ -126,7 +126,7 @@ fn histories_that_once_failed_pass() {
     let mut paths: Vec<_> =
         std::fs::read_dir(&folder).expect("the folder").map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    assert!(paths.len() >= 24, "{}", paths.len());
+    assert!(paths.len() >= 26, "{}", paths.len());
     for path in paths {
         let text = std::fs::read_to_string(&path).expect("a file");
         let file = ScenarioFile::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -31,6 +31,12 @@ pub enum MoveError {
     /// Nothing can be recorded.
     #[error("the map cannot be written; see the gateway's log")]
     MapTrouble,
+    /// The map's end was dropped, and nodes are waited for: a decision now would keep them from being taken from their mirrors.
+    #[error(
+        "the end of the volume's map was damaged, and nodes that may know what it said are waited for: try again when \
+         they are linked (`flashmob volume show` names them)"
+    )]
+    MapCut,
 }
 
 /// What will move.
@@ -95,6 +101,7 @@ impl Copies {
         match &self.deposed {
             Some(reason) => Err(MoveError::Deposed(reason.clone())),
             None if self.log.trouble().is_some() => Err(MoveError::MapTrouble),
+            None if self.is_cut() => Err(MoveError::MapCut),
             None => Ok(()),
         }
     }
