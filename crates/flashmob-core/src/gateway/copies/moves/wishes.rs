@@ -34,7 +34,7 @@ pub enum MoveError {
     /// The map's end was dropped, and nodes are waited for: a decision now would keep them from being taken from their mirrors.
     #[error(
         "the end of the volume's map was damaged, and nodes that may know what it said are waited for: try again when \
-         they are linked (`flashmob volume show` names them)"
+         they are linked (the gateway's log names them)"
     )]
     MapCut,
 }
