@@ -16,7 +16,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What a record begins with; the family follows.
+/// The first bytes of a record; the family follows.
 const MAGIC: &str = "flashmob seeds 1 ";
 /// The longest text of a failure that is kept, in letters.
 const TEXT_MAX: usize = 400;
@@ -103,7 +103,7 @@ pub enum CampaignError {
         path: PathBuf,
         /// The number of the line, from 1.
         line: usize,
-        /// What is there, shortened.
+        /// The text of the line, shortened.
         text: String,
     },
     /// Another build of the program wrote it last.
@@ -115,14 +115,14 @@ pub enum CampaignError {
         path: PathBuf,
         /// The build that wrote it last.
         found: String,
-        /// This build.
+        /// The build that opens it.
         own: String,
         /// How many seeds have passed, whichever build ran them.
         passed: u64,
     },
 }
 
-/// What the text of a record says to one build of the program.
+/// The content of a record, as one build of the program reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Content {
     passed: Seeds,

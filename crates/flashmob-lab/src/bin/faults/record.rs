@@ -1,4 +1,4 @@
-//! What a run of many seeds records, so that it can be interrupted.
+//! The record of a run of many seeds, so that the run can be interrupted.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::Args;
 
-/// The record of this run; of nothing, if there is no file.
+/// The record of this run. Nothing is recorded if there is no file.
 #[derive(Default)]
 pub struct Record {
     /// How many of the seeds that are asked for had passed before.
@@ -21,7 +21,7 @@ pub struct Record {
     /// How many of them had failed before, under this build.
     pub failed_before: u64,
     campaign: Option<Mutex<Campaign>>,
-    /// What is not in the file yet.
+    /// Seeds that are not in the file yet: those that passed, and those that failed with what was wrong.
     fresh: Mutex<(Seeds, Vec<(u64, String)>)>,
     /// Set by a signal.
     is_interrupted: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! What a run of many seeds did, in lines.
+//! Counts of a run of many seeds, printed as lines.
 
 use flashmob_lab::faults::{Change, Fault, Totals, Victim};
 
