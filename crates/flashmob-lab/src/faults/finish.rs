@@ -122,6 +122,10 @@ impl World {
         if !self.run_until(is_linked, long) {
             return self.ctx.fail("a node is not linked although faults ended".to_string());
         }
+        // Only then are copies compared: until it is over, a current one may lack what another has.
+        if !self.run_until(|w| !w.waits_for_nodes(), long) {
+            return self.ctx.fail("nodes are waited for although faults ended long ago".to_string());
+        }
         if !self.run_until(World::is_loss_accepted, long) {
             return self.ctx.fail("chunks have no current copy although the loss may be accepted".to_string());
         }

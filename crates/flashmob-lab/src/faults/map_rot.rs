@@ -126,10 +126,15 @@ impl World {
         self.ctx.totals.faults[FAULT_KINDS - 1] > 0
     }
 
+    /// Whether nothing is served, as the end of the map was dropped.
+    pub(super) fn waits_for_nodes(&self) -> bool {
+        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(self.ctx.now, 0));
+        status.is_some_and(|status| status.waits_for.is_some())
+    }
+
     /// Notes that nothing is served.
     pub(super) fn note_map_wait(&mut self) {
-        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(self.ctx.now, 0));
-        if status.is_some_and(|status| status.waits_for.is_some()) {
+        if self.waits_for_nodes() {
             self.waited_at = Some(self.ctx.now);
         }
     }
