@@ -105,6 +105,7 @@ impl Copies {
         }
         self.cut = None;
         self.decide(Record::Cut { is_cut: false });
+        self.review_flushes(cx);
         self.serve_waiting(cx);
         self.look_at(cx.now);
     }
