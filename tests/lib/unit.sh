@@ -21,6 +21,8 @@ unit_program() {
         at_end 'umount "$DIR/runtime"'
     fi
     chown "$UNIT_USER:$UNIT_USER" "$state"
+    # The unit's user cannot enter the folder of a checkout below /root.
+    [ -e "$DIR/unit-flashmob" ] || install -m 755 "$FLASHMOB" "$DIR/unit-flashmob"
     cat >"$DIR/unit-$name" <<END
 #!/usr/bin/env bash
 set -euo pipefail
@@ -41,7 +43,7 @@ exec unshare --mount --propagation slave bash -c '
     mount -t proc -o hidepid=2 proc /proc
     for folder in /sys /run /dev /; do mount -o remount,bind,ro "\$folder" 2>/dev/null || true; done
     exec setpriv --reuid=$UNIT_USER --regid=$UNIT_USER --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
-        env -u XDG_RUNTIME_DIR ${RUNTIME:+RUNTIME_DIRECTORY="$RUNTIME"} "$FLASHMOB" "\$@"
+        env -u XDG_RUNTIME_DIR ${RUNTIME:+RUNTIME_DIRECTORY="$RUNTIME"} "$DIR/unit-flashmob" "\$@"
 ' unit "\$@"
 END
     chmod 755 "$DIR/unit-$name"
