@@ -57,8 +57,8 @@ fn goes_on(record: &Path) {
     assert!(output.status.success(), "{text}");
     assert!(text.contains(&format!("{before} seeds have passed before\n")), "{text}");
     assert!(text.ends_with(&format!("\n{} passed, 0 failed\n", before + 3)), "{text}");
-    let lines = std::fs::read_to_string(record).unwrap();
-    assert!(lines.ends_with(&format!("\npassed {before} {}\n", before + 3)), "{lines}");
+    // In one line or, on a busy machine, in several.
+    assert_eq!(passed_first(record), before + 3);
 }
 
 #[test]
