@@ -221,6 +221,17 @@ fn of_one_direction_what_is_missing_is_told() {
 }
 
 #[test]
+fn data_that_end_before_the_first_acknowledgement_are_of_both_directions() {
+    let request = Tcp { sequence: 100, acknowledgement: Some(500), window: 1000, data_bytes: 300, ..Tcp::default() };
+    let answer =
+        Tcp { is_from_server: true, sequence: 500, acknowledgement: Some(400), window: 1000, ..Tcp::default() };
+    let frames = vec![(0, request.ethernet()), (40 * MS, answer.ethernet())];
+    let flow = flow(&frames);
+    assert_eq!(premises(&flow), [(Premise::Handshake, None, 0)]);
+    assert!((flow.up.rtt_ms.unwrap().median - 40.0).abs() < 0.1 && flow.up.verdict.is_none());
+}
+
+#[test]
 fn keep_alives_and_their_answers_are_no_duplicate_acknowledgements() {
     let tcp = |is_from_server: bool, sequence| Tcp {
         is_from_server,

@@ -192,7 +192,7 @@ impl Way {
         if self.counts.copies > 0 {
             doubts.push(premise::copies(self.counts.copies, &self.copied));
         }
-        if carries && self.flight_bytes.count() == 0 {
+        if carries && self.acknowledged.is_none() {
             doubts.push(premise::one_direction());
         } else if carries && !is_handshake_known {
             doubts.push(premise::no_handshake());

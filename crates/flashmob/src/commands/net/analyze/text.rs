@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flashmob_results::capture::{Capture, Cause, Doubt, Flow, Way};
+use flashmob_results::capture::{Capture, Cause, Doubt, Flow, Premise, Way};
 use flashmob_results::{Document, Measurement};
 use flashmob_text::Bytes;
 
@@ -129,7 +129,7 @@ fn way(text: &mut String, name: &str, way: &Way) {
         mark("zero_windows")
     );
     match &way.verdict {
-        None if way.data_packets > 0 && way.flight_bytes.is_none() => {
+        None if way.doubts.iter().any(|doubt| doubt.premise == Premise::BothDirections) => {
             text.push_str("       no ACKs for it were captured: the limit is unknown\n");
         }
         None => text.push_str("       too little data to tell the limit\n"),
