@@ -32,25 +32,48 @@ impl<Q, A> Change<Q, A> {
     }
 }
 
+/// How a request for a change ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer<A> {
+    /// The loop carried it out, or refused it.
+    Given(Result<A, Refusal>),
+    /// The loop did not take it in time, and never will.
+    NotTaken,
+    /// The loop took it, and ended or did not answer in time: it may have been carried out.
+    Unknown,
+}
+
 impl Reporter {
-    /// Asks the loop for a change: `question` says which. `claim` is for whoever may give the request up meanwhile. `None` if the loop did not take
-    /// it in time, and never will.
+    /// Asks the loop for a change: `question` says which. `claim` is for whoever may give the request up meanwhile.
     #[must_use]
     pub fn change<Q, A>(
         &self,
         question: impl FnOnce(Change<Q, A>) -> VolumeQuestion,
         request: Q,
         claim: Claim,
-    ) -> Option<Result<A, Refusal>> {
+    ) -> Answer<A> {
+        self.change_within(question, request, claim, (ANSWER_TIMEOUT, IN_HAND_TIMEOUT))
+    }
+
+    /// Asks for a change with other times: until the loop has taken the request, and from then until the answer.
+    fn change_within<Q, A>(
+        &self,
+        question: impl FnOnce(Change<Q, A>) -> VolumeQuestion,
+        request: Q,
+        claim: Claim,
+        (taken, answered): (Duration, Duration),
+    ) -> Answer<A> {
         let (answer, answers) = sync_channel(1);
         let question = question(Change { request, claim: claim.clone(), answer });
-        self.volumes.as_ref()?.try_send(question).ok()?;
+        if !self.volumes.as_ref().is_some_and(|volumes| volumes.try_send(question).is_ok()) {
+            return Answer::NotTaken;
+        }
         self.wake.wake();
-        match answers.recv_timeout(ANSWER_TIMEOUT) {
-            Ok(answer) => Some(answer),
-            Err(_) if claim.take() => None,
+        match answers.recv_timeout(taken) {
+            Ok(answer) => Answer::Given(answer),
+            Err(_) if claim.take() => Answer::NotTaken,
             // The loop has it in hand.
-            Err(_) => answers.recv_timeout(IN_HAND_TIMEOUT).ok(),
+            Err(_) => answers.recv_timeout(answered).map_or(Answer::Unknown, Answer::Given),
         }
     }
 }
@@ -83,16 +106,37 @@ mod tests {
             };
             assert!(claim.take() && asked_for == request());
             answer.send(expected.clone()).unwrap();
-            assert_eq!(asked.join().unwrap(), Some(expected));
+            assert_eq!(asked.join().unwrap(), Answer::Given(expected));
         }
     }
 
     #[test]
     fn without_a_loop_nothing_is_asked() {
         let (of_a_node, _questions) = reporter(Wake::nobody());
-        assert_eq!(of_a_node.change(VolumeQuestion::Scrub, request(), Claim::default()), None);
+        assert_eq!(of_a_node.change(VolumeQuestion::Scrub, request(), Claim::default()), Answer::NotTaken);
         let (reporter, questions) = reporter(Wake::nobody()).0.with_volumes();
         drop(questions);
-        assert_eq!(reporter.change(VolumeQuestion::Scrub, request(), Claim::default()), None);
+        assert_eq!(reporter.change(VolumeQuestion::Scrub, request(), Claim::default()), Answer::NotTaken);
+    }
+
+    #[test]
+    fn a_request_that_the_loop_has_taken_may_have_been_carried_out() {
+        let (reporter, questions) = reporter(Wake::nobody()).0.with_volumes();
+        let (never, long) = (Duration::ZERO, Duration::from_secs(600));
+        let ask = |claim: Claim, times| reporter.change_within(VolumeQuestion::Scrub, request(), claim, times);
+        // Nobody takes it.
+        assert_eq!(ask(Claim::default(), (never, long)), Answer::NotTaken);
+        let Ok(VolumeQuestion::Scrub(late)) = questions.recv() else { panic!("nothing was asked") };
+        assert!(!late.claim.take(), "it was given up");
+        // It is taken, and there is no answer in time.
+        let claim = Claim::default();
+        assert!(claim.take());
+        assert_eq!(ask(claim, (never, never)), Answer::Unknown);
+        // It is taken, and the loop ends.
+        let taken = Claim::default();
+        assert!(taken.take());
+        let the_loop = thread::spawn(move || questions.iter().take(2).for_each(drop));
+        assert_eq!(ask(taken, (long, long)), Answer::Unknown);
+        the_loop.join().unwrap();
     }
 }

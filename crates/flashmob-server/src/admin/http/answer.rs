@@ -23,7 +23,7 @@ use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::keys::AdminKeys;
 use crate::status::VolumeQuestion;
-use crate::status::change::Change;
+use crate::status::change::{Answer, Change};
 use crate::status::finding::{self, Finding};
 use crate::status::live::LiveReport;
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
@@ -293,10 +293,12 @@ where
     let claim = Claim::default();
     // If the client leaves before the loop has the request, it is not carried out.
     let _asking = Asking(claim.clone());
-    match tokio::task::spawn_blocking(move || reporter.change(question, request, claim)).await.ok().flatten() {
-        Some(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
-        Some(Err(refusal)) => refused(refusal),
-        None => busy(),
+    match tokio::task::spawn_blocking(move || reporter.change(question, request, claim)).await {
+        Ok(Answer::Given(Ok(answer))) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
+        Ok(Answer::Given(Err(refusal))) => refused(refusal),
+        Ok(Answer::NotTaken) => not_taken(),
+        Ok(Answer::Unknown) => unknown(),
+        Err(_) => busy(),
     }
 }
 
@@ -330,15 +332,21 @@ fn replaced(outcome: Outcome) -> Response<Full<Bytes>> {
             response
         }
         Outcome::Refused(refusal) => refused(refusal),
-        Outcome::NotTaken => {
-            let why = "The process does not answer: it is exiting or overloaded. Nothing was changed.\n";
-            with_header(response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why), RETRY_AFTER, "1")
-        }
-        Outcome::Unknown => {
-            let why = "The process has the request and does not answer. Look at /volumes to see whether it was carried out.\n";
-            response(StatusCode::GATEWAY_TIMEOUT, TEXT, why)
-        }
+        Outcome::NotTaken => not_taken(),
+        Outcome::Unknown => unknown(),
     }
+}
+
+/// The loop did not take a request, and never will.
+fn not_taken() -> Response<Full<Bytes>> {
+    let why = "The process does not answer: it is exiting or overloaded. Nothing was changed.\n";
+    with_header(response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why), RETRY_AFTER, "1")
+}
+
+/// The loop took a request and did not answer.
+fn unknown() -> Response<Full<Bytes>> {
+    let why = "The process has the request and does not answer. Look at /volumes to see whether it was carried out.\n";
+    response(StatusCode::GATEWAY_TIMEOUT, TEXT, why)
 }
 
 fn refused(refusal: Refusal) -> Response<Full<Bytes>> {

@@ -71,6 +71,18 @@ fn a_loop_that_is_gone_is_told() {
 }
 
 #[test]
+fn a_loop_that_ends_with_the_request_in_hand_may_have_carried_it_out() {
+    let (server, questions) = asked();
+    let the_loop = thread::spawn(move || match questions.recv() {
+        Ok(VolumeQuestion::Scrub(change)) => assert!(change.claim.take()),
+        other => panic!("{other:?}"),
+    });
+    let answer = exchange(&server, &request(BODY));
+    the_loop.join().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains("Look at /volumes"), "{answer}");
+}
+
+#[test]
 fn what_is_no_such_request_is_refused_before_the_loop_is_asked() {
     let (server, questions) = asked();
     let too_long = format!("{}{}", BODY, " ".repeat(crate::status::volumes::REQUEST_BYTES_MAX));
