@@ -69,6 +69,17 @@ is_mended() { curl -sf "http://$ADMIN/volumes" | jq -e '.volumes[0].copies.scrub
 check 'rot is found and mended' is_mended
 check 'every byte is there' is_all_there
 for at in 96 150 183; do check "and what was written at $at MiB" reads $at $at; done
+# The gateway's disk is lost, and the configuration says what the nodes had at first.
+wait_for 20 'mirrors of the map' copies '.mirrors == 3'
+stop gateway KILL
+rm "$DIR"/gateway.toml.extents "$DIR"/gateway.toml.pool.*
+check 'the map is recovered with the sizes that the nodes have' "$FLASHMOB" volume recover "$DIR/gateway.toml" pool --yes
+gateway_again
+wait_for 20 'all nodes to be linked' is_linked node0
+whole_again
+check 'every byte is there' is_all_there
+for at in 96 150 183; do check "and what was written at $at MiB is read" reads $at $at; done
+
 # A node is killed in the middle of it: before its identity has the new size, and before its checksums have. It goes on with --grow.
 stop node1
 with_size node1 130

@@ -51,7 +51,7 @@ pub(super) fn with_members(config: &Config, config_path: &Path, known: &Known) -
 }
 
 /// Gives the nodes the sizes that the map has for them: an extent may have grown. Returns where the configuration says something else.
-fn take_sizes(volume: &mut VolumeConfig, image: &MapImage) -> Vec<Note> {
+pub(super) fn take_sizes(volume: &mut VolumeConfig, image: &MapImage) -> Vec<Note> {
     let mut notes = Vec::new();
     for (number, (node, member)) in volume.nodes.iter_mut().zip(image.members()).enumerate() {
         let known_bytes = member.size_bytes;

@@ -14,7 +14,7 @@ use crate::config::{Config, NodeConfig, VolumeConfig};
 use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
-use crate::gateway::members::merged;
+use crate::gateway::members::{Note, merged, take_sizes};
 use crate::gateway::server::load_keys;
 use crate::keys::GatewayKeys;
 
@@ -61,6 +61,7 @@ pub fn catch_up(config: &Config, config_path: &Path, volumes: &[usize]) -> anyho
             generation_of(image.epoch(), image.version()) <= generation,
             "volume '{name}': the mirror's numbers need a later key than this gateway has"
         );
+        take_sizes(&mut with_members, &image).iter().for_each(Note::log);
         check(&with_members, copies, &image).context("the mirror's map does not fit the configuration")?;
         // Another gateway may have come meanwhile.
         told_by_idle(&with_members, keys.as_ref())?;

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
-use crate::gateway::members::merged;
+use crate::gateway::members::{Note, merged, take_sizes};
 use crate::gateway::server::load_keys;
 use crate::keys::GatewayKeys;
 use crate::keys::grant::GENERATION_MAX;
@@ -92,6 +92,7 @@ impl Recovery {
         check_places(&volume, &told)?;
         let recovered = recover(&found(&told), &terms).map_err(explain)?;
         check_generation(&recovered, generation)?;
+        take_sizes(&mut volume, &recovered.image).iter().for_each(Note::log);
         check(&volume, &copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
         // What is recovered names those that answered by their places among them.
