@@ -176,7 +176,7 @@ pub struct Rebuild {
     pub behind_copies: u32,
     /// Their bytes: what has to be compared, and copied where it differs.
     pub left_bytes: u64,
-    /// Bytes of copies that were made current in a second, over the last half minute; absent while none were.
+    /// Bytes of copies that were made current in a second, over the last minute; absent while none were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<f64>,
     /// When it is done at that rate.

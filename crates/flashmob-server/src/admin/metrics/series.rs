@@ -157,7 +157,7 @@ pub(super) const COPIES: &[Series<CopiesReport>] = &[
     }),
     gauge(
         "flashmob_volume_rebuild_bytes_per_second",
-        "Bytes of copies that were made current in a second, over the last half minute; absent while none were",
+        "Bytes of copies that were made current in a second, over the last minute; absent while none were",
         |c| maybe(c.rebuild.bytes_per_second),
     ),
     gauge("flashmob_volume_rebuild_eta_seconds", "Time until all copies are current at that rate", |c| {
