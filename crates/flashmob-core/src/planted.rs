@@ -199,6 +199,8 @@ listed! {
         AcceptedEarly => "accepted-early",
         /// A map whose end was dropped is served at once, as if that had never had effect.
         CutMapTrusted => "cut-map-trusted",
+        /// A copy whose node restarted is declared behind another, by a map whose end was dropped.
+        JudgedWhileCut => "judged-while-cut",
         /// The decisions that a map lacks are not taken from a mirror that continues it.
         LaterMirrorRefused => "later-mirror-refused",
         /// A change that came after a flush counts as flushed when the node's device restarts.

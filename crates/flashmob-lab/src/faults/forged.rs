@@ -141,6 +141,12 @@ impl World {
         map.end = Some(end);
     }
 
+    /// The end of the map was damaged, and it is signed anew without it. What was dropped then continues what is left, and is no forgery.
+    pub(super) fn sign_damaged_map(&mut self, bytes: &[u8]) {
+        self.sign_map(None, bytes);
+        self.signed_map.former = None;
+    }
+
     /// A gateway reads the map from the store, which should have this one. The adversary was there before.
     pub(super) fn read_signed_map(&mut self, image: MapImage) -> MapImage {
         let Some(key) = self.signing_key() else { return image };

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::copies::{Found, MapImage, Terms, Verify, catch_up, encode_snapshot, replay};
+use flashmob_core::copies::{Found, MapImage, Place, Terms, Verify, catch_up, encode_snapshot, replay};
 use flashmob_core::units::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -52,6 +52,14 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     scenario.faults.push((at, Fault::MapRot(rng.random_range(0..nodes), away, lasts)));
 }
 
+/// Draws whether nodes lose power when that happens.
+pub(super) fn draw_power(rng: &mut SmallRng, scenario: &mut Scenario) {
+    let rots = scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::MapRot(..)));
+    if let Some(plan) = scenario.copies.as_mut().filter(|_| rots && rng.random()) {
+        plan.is_power_cut_with_map = true;
+    }
+}
+
 impl World {
     /// The map rots once a copy on the node has fallen behind, within that time; or else now.
     pub(super) fn map_rots(&mut self, node: usize, away: Duration, lasts: Option<Duration>) {
@@ -87,7 +95,7 @@ impl World {
         SmallRng::seed_from_u64(self.scenario.seed ^ self.ctx.now.as_nanos())
     }
 
-    /// The gateway is killed, and the last batch of its map damaged; all nodes but one are away for some time.
+    /// The gateway is killed, and the last batch of its map damaged; all nodes but one are away for some time. Where they lose power, the one may, too.
     fn damage_map(&mut self, node: usize, away: Duration) {
         if self.gateway.core.is_none() {
             return;
@@ -110,15 +118,35 @@ impl World {
         let Some(left) = replay(&damaged).ok().filter(|replayed| replayed.torn_bytes > 0) else { return };
         self.ctx.totals.faults[Fault::MapRot(node, away, None).kind()] += 1;
         let until = self.ctx.now + away;
-        for n in (0..self.nodes.len()).filter(|&n| n != node) {
-            self.stop_node(n, away, Stop::Killed);
+        let is_power_cut = self.scenario.copies.as_ref().is_some_and(|plan| plan.is_power_cut_with_map);
+        let stop = if is_power_cut { Stop::PowerLost } else { Stop::Killed };
+        let is_spared = !is_power_cut || rng.random();
+        for n in (0..self.nodes.len()).filter(|&n| n != node || !is_spared) {
+            self.stop_node(n, away, stop);
+        }
+        if is_power_cut {
+            self.tell_power_lost();
         }
         (0..self.nodes.len()).for_each(|n| self.disturb(n, until));
         self.restart_gateway(Duration::from_micros(rng.random_range(100..2_000)));
         self.ctx.trace(What::Phase("the end of the map is damaged"));
-        self.sign_map(None, &encode_snapshot(&left.image));
+        self.sign_damaged_map(&encode_snapshot(&left.image));
         self.map.store(damaged, true);
         self.note_map_file(true);
+    }
+
+    /// Tells the oracle that all nodes with current copies may have lost power. What was flushed is there all the same.
+    fn tell_power_lost(&mut self) {
+        let Ok(image) = replay(self.map.bytes()).map(|replayed| replayed.image) else { return };
+        let chunk_bytes = self.scenario.copies.as_ref().map_or(0, |plan| plan.chunk_bytes as usize);
+        for chunk in 0..image.chunks() {
+            let bytes_of = |place: &Place| {
+                let at = place.slot as usize * chunk_bytes;
+                &self.nodes[usize::from(place.member)].store.live()[at..at + chunk_bytes]
+            };
+            let copies: Vec<&[u8]> = image.places(chunk).iter().map(bytes_of).collect();
+            self.oracle.all_copies_lost_power(chunk as usize, &copies);
+        }
     }
 
     /// Whether the map's end was damaged: nodes refuse it then, until it has what their mirrors have.

@@ -49,6 +49,9 @@ pub struct CopiesPlan {
     pub spares: Vec<Spare>,
     /// What happens now and then while the gateway records that a copy has moved.
     pub in_moves: Option<InMove>,
+    /// Nodes lose power when the end of the map is damaged.
+    #[serde(default)]
+    pub is_power_cut_with_map: bool,
 }
 
 /// What happens in the middle of a move.

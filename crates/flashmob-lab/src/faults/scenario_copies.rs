@@ -102,6 +102,7 @@ impl Scenario {
                 growth: 0,
                 lease: None,
                 in_moves: None,
+                is_power_cut_with_map: false,
             }),
             extents_bytes,
             ..plain
@@ -149,6 +150,7 @@ impl Scenario {
         accepted::draw(&mut SmallRng::seed_from_u64(seed ^ 0x000a_cce7), &mut scenario);
         hot_backup::draw(&mut SmallRng::seed_from_u64(seed ^ 0x04f_bac0), &mut scenario);
         map_rot::draw(&mut SmallRng::seed_from_u64(seed ^ 0x03a9_0207), &mut scenario);
+        map_rot::draw_power(&mut SmallRng::seed_from_u64(seed ^ 0x90_3e4c), &mut scenario);
         blackout::draw_beside_moves(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c303), &mut scenario);
         open::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0093_0a7c), &mut scenario);
         scenario

@@ -20,7 +20,7 @@ const PATIENCE_FACTOR: u32 = 9;
 /// The wait of a map whose end was dropped.
 #[derive(Debug)]
 pub(super) struct Cut {
-    /// Members with copies that are not behind.
+    /// Members that may have a mirror of what was dropped.
     awaited: Vec<u16>,
     is_told: bool,
     /// How long they are waited for yet, and when that was looked at. A time in which the gateway did not run counts as [`LOOK_EVERY`] at most.
@@ -36,13 +36,8 @@ impl Cut {
         if !image.is_cut() {
             return None;
         }
-        let mut awaited = vec![false; image.members().len()];
-        for chunk in 0..image.chunks() {
-            let behind = image.marks(chunk).behind;
-            let current = image.places(chunk).iter().enumerate().filter(|(copy, _)| behind & (1 << copy) == 0);
-            current.for_each(|(_, place)| awaited[usize::from(place.member)] = true);
-        }
-        let awaited = (0u16..).zip(awaited).filter(|(_, is_awaited)| *is_awaited).map(|(member, _)| member).collect();
+        // Those without copies, too: a mirror of the map is all that it takes.
+        let awaited = (0..).take(image.members().len()).filter(|&member| !image.is_gone(member)).collect();
         Some(Cut { awaited, is_told: false, left: None })
     }
 }
@@ -105,6 +100,7 @@ impl Copies {
         }
         self.cut = None;
         self.decide(Record::Cut { is_cut: false });
+        self.judge_all(cx);
         self.review_flushes(cx);
         self.serve_waiting(cx);
         self.look_at(cx.now);

@@ -379,10 +379,18 @@ impl Copies {
         self.look_at(cx.now);
     }
 
+    /// Decides about all doubtful copies that can be judged by now.
+    pub(super) fn judge_all(&mut self, cx: &mut Cx<'_>) {
+        for chunk in self.doubtful.iter().copied().collect::<Vec<_>>() {
+            self.judge(cx, chunk);
+        }
+    }
+
     /// Decides about doubtful copies, as soon as others are known: they are behind if one did not restart, and as good as any if all did.
     fn judge(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let marks = self.image.marks(chunk);
-        if marks.doubtful == 0 {
+        // A copy that is sure by a map whose end was dropped may be one that fell behind.
+        if marks.doubtful == 0 || self.is_cut() && !planted::is(Bug::JudgedWhileCut) {
             return;
         }
         let current = self.current(chunk);
@@ -419,6 +427,8 @@ impl Copies {
         let count = self.image.losses() + 1;
         self.decide(Record::Loss { count });
         cx.losses += 1;
+        let text = "changes that were acknowledged and not flushed may be lost; the next flush of each client fails";
+        cx.tell_of_volume(text.to_string());
     }
 
     /// Losses so far, and the last of them that a client was told of.
@@ -448,9 +458,7 @@ impl Copies {
         self.members[usize::from(member)].usable_since = cx.now;
         self.members[usize::from(member)].is_born = true;
         self.compare_settled(cx);
-        for chunk in self.doubtful.iter().copied().collect::<Vec<_>>() {
-            self.judge(cx, chunk);
-        }
+        self.judge_all(cx);
         self.answer_for_others(cx);
         self.review_flushes(cx);
         self.serve_waiting(cx);

@@ -196,6 +196,7 @@ fn changed(seed: u64, change: Change, victim: Victim) -> Scenario {
             lease: None,
             spares,
             in_moves: None,
+            is_power_cut_with_map: false,
         }),
         extents_bytes,
         change: Some(plan),
