@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 . "$TESTS/lib/keys.sh"
-need nbdcopy jq openssl
+need nbdcopy jq openssl setpriv
 
 MIB=32
 NODE_SIZE=${MIB}MiB
@@ -126,6 +126,78 @@ mv "$DIR/away" "$KEYS"
 chmod 640 "$KEYS/gateway.key"
 refused 'a gateway whose key others may read' 'others may read .*gateway.key' "$FLASHMOB" gateway "$DIR/gateway.toml"
 chmod 600 "$KEYS/gateway.key"
+
+# Files and folders that others can change, or that others own.
+gateway_with() { refused "$1" "$2" "$FLASHMOB" gateway "$DIR/gateway.toml"; }
+for name in clients nodes gateway.grant cluster.pub; do
+    chmod g+w "$KEYS/$name"
+    gateway_with "a gateway with $name that others may change" "others may change .*$name.*chmod go-w"
+    chmod 600 "$KEYS/$name"
+done
+for name in cluster.key gateway-ca.key client-ca.key; do
+    chmod 644 "$KEYS/$name"
+    gateway_with "a gateway with a $name that others may read" "others may read .*$name"
+    chmod 600 "$KEYS/$name"
+done
+for mode in 770 707 1777; do
+    chmod $mode "$KEYS"
+    gateway_with "a gateway whose keys lie in a folder with mode $mode" 'others may change .*gateway.keys .*chmod go-w'
+    refused 'nor is a node pinned there' 'others may change' "${key[@]}" unpin "$DIR/gateway.toml" 00112233445566778899aabbccddeeff
+done
+chmod 700 "$KEYS"
+mv "$KEYS/gateway.grant" "$DIR/grant"
+mkfifo "$KEYS/gateway.grant"
+gateway_with 'a gateway whose grant is a pipe' 'gateway.grant is no regular file'
+rm "$KEYS/gateway.grant"
+mv "$DIR/grant" "$KEYS/gateway.grant"
+chmod 666 "$DIR/node0.img.flashmob"
+stop node0
+# shellcheck disable=SC2086
+refused 'a node whose cluster others may change' 'others may change .*node0.img.flashmob' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
+chmod 600 "$DIR/node0.img.flashmob"
+
+# as_nobody COMMAND...: as a user that has nothing.
+NOBODY=65534
+as_nobody() { setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$@"; }
+of_other_users() {
+    local name planted=$DIR/planted
+    for name in "$KEYS" "$KEYS/gateway.key" "$KEYS/clients" "$KEYS/gateway.grant"; do
+        chown $NOBODY "$name"
+        gateway_with "a gateway for which another user made $(basename "$name")" "$(basename "$name") belongs to user $NOBODY.*chown 0"
+        chown 0 "$name"
+    done
+    # Another user lays a key in a shared folder first, and so knows it.
+    install -m 755 "$FLASHMOB" "$DIR/flashmob"
+    chmod 711 "$DIR"
+    install -d -m 1777 "$planted"
+    install -m 600 -o $NOBODY "$DIR/node1.img.key" "$planted/e.img.key"
+    refused 'a node beside whose data another user has laid a key' "e.img.key belongs to user $NOBODY" \
+        "$FLASHMOB" node --data "$planted/e.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster"
+    refused 'also if it has no cluster yet' "e.img.key belongs to user $NOBODY" \
+        "$FLASHMOB" node --data "$planted/e.img" --size 8MiB --listen 127.0.0.1:0
+    refused 'also if it is to have a new key' "e.img.key belongs to user $NOBODY" \
+        "$FLASHMOB" node --data "$planted/e.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster" --new-key
+    install -d -m 700 -o $NOBODY "$planted/f.img.admin"
+    refused 'a node for which another user made the folder of its tokens' "f.img.admin belongs to user $NOBODY" \
+        "$FLASHMOB" node --data "$planted/f.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster" --admin 0.0.0.0:0
+    # In a shared folder, what is one's own serves; so does what root has installed, with its mode.
+    start nobody as_nobody "$DIR/flashmob" node --data "$planted/g.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster"
+    started nobody ready
+    stop nobody
+    pass 'a node of another user has a key of its own in a shared folder'
+    chown 0 "$planted/g.img.key"
+    chmod 644 "$planted/g.img.key"
+    refused 'not one that root lets everybody read' 'others may read .*g.img.key' \
+        as_nobody "$DIR/flashmob" node --data "$planted/g.img" --size 8MiB --listen 127.0.0.1:0
+    install -d -m 755 "$DIR/nobodys"
+    cp -r "$KEYS" "$DIR/nobodys/gateway.keys"
+    sed '/^listen/s/, "unix:[^"]*"//' "$DIR/gateway.toml" >"$DIR/nobodys/gateway.toml"
+    chown -R $NOBODY:$NOBODY "$DIR/nobodys"
+    check 'keys that were given to the user of the gateway serve' as_nobody "$DIR/flashmob" key show "$DIR/nobodys/gateway.toml"
+    refused 'root uses none of another user' "gateway.keys belongs to user $NOBODY" "${key[@]}" show "$DIR/nobodys/gateway.toml"
+}
+if [ "$(id -u)" = 0 ]; then of_other_users; else say 'not tried: keys of other users; needs root'; fi
+run_node node0
 
 # The gateway's disk is lost, but for the keys.
 rm "$DIR"/gateway.toml.*.map "$DIR/gateway.toml.extents"

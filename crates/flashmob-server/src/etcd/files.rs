@@ -1,6 +1,5 @@
 //! The files that TLS needs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -8,6 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::keys::load_private;
 use crate::net::tls::{TlsEnd, pem};
+use crate::store::{Kind, read_owned};
 
 /// PEM files for TLS: the authority that has signed etcd's certificates, and what etcd is shown if it asks for a
 /// certificate.
@@ -19,6 +19,9 @@ pub struct Tls {
     pub key: Option<PathBuf>,
 }
 
+/// Most bytes of a file: all authorities that a system knows.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
 /// The contents of those files.
 pub(super) struct Files {
     ca_path: PathBuf,
@@ -28,7 +31,11 @@ pub(super) struct Files {
 
 impl Files {
     pub fn read(tls: &Tls) -> anyhow::Result<Files> {
-        let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        // Who changes the authority decides who is believed to be etcd.
+        let read = |path: &Path| {
+            let failed = |e| anyhow::Error::new(e).context(format!("cannot read {}", path.display()));
+            read_owned(path, Kind::Integrity, FILE_BYTES_MAX).map_err(|e| e.or(failed))
+        };
         let authorities = pem::certificates(&read(&tls.ca)?)
             .with_context(|| format!("{} holds no certificate in PEM", tls.ca.display()))?;
         let shown = match (&tls.cert, &tls.key) {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::key::PublicKey;
-use crate::store::{read_bounded, replace_private};
+use crate::store::{Kind, Unsafe, read_owned, replace_private};
 
 /// Most bytes of the file: far more than a thousand clients need.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -88,6 +88,9 @@ pub enum ClientsError {
     /// The file holds something else.
     #[error("{path} is damaged: {why}; restore it from a backup")]
     Damaged { path: PathBuf, why: String },
+    /// Others may change the file.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
     /// The file cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
     Io { action: &'static str, path: PathBuf, source: io::Error },
@@ -138,7 +141,7 @@ impl Clients {
     /// See [`ClientsError`].
     pub fn load(path: &Path) -> Result<Clients, ClientsError> {
         let failed = |source| ClientsError::Io { action: "read", path: path.to_path_buf(), source };
-        let bytes = read_bounded(path, FILE_BYTES_MAX).map_err(failed)?;
+        let bytes = read_owned(path, Kind::Integrity, FILE_BYTES_MAX).map_err(|e| e.or(failed))?;
         Clients::parse(path, &bytes)
     }
 

@@ -1,6 +1,5 @@
 //! What a program proves to an administrative port: the certificates or the token of a folder, or that it runs where the gateway's key is.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,10 @@ use super::folder::{ADMIN_PURPOSE, Folder, FolderError};
 use super::key::{KeyError, PublicKey, load_private};
 use crate::net::fetch::{FetchError, Target, Token};
 use crate::net::tls::{CertifiedIdentity, TlsEnd, pem};
+use crate::store::{Kind, Unsafe, read_owned};
+
+/// Most bytes of a file with certificates.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why there is nothing to prove.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +26,9 @@ pub enum CredentialsError {
     /// A file has no certificate.
     #[error("{0} is not a certificate in PEM form: copy the folder again")]
     Certificate(PathBuf),
+    /// Others may change a certificate.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
     /// A key or token.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -67,7 +73,8 @@ pub fn target_with(text: &str, folder: &Path) -> Result<Target, CredentialsError
 }
 
 fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialsError> {
-    let text = fs::read(path).map_err(|source| CredentialsError::Read { path: path.to_path_buf(), source })?;
+    let failed = |source| CredentialsError::Read { path: path.to_path_buf(), source };
+    let text = read_owned(path, Kind::Integrity, FILE_BYTES_MAX).map_err(|e| e.or(failed))?;
     pem::certificates(&text).ok_or_else(|| CredentialsError::Certificate(path.to_path_buf()))
 }
 

@@ -24,12 +24,15 @@ use super::clients::{Clients, ClientsError};
 use super::grant::{BadGrant, GENERATION_MAX, GRANT_BYTES, Grant};
 use super::key::{KeyError, PublicKey, SecretKey};
 use super::pins::{PinError, Pins};
-use crate::store::{put_file, read_bounded, sync_parent};
+use crate::store::{Kind, Unsafe, Unusable, open_owned, open_owned_folder, put_file, read_owned, sync_parent};
 
 /// What a connection is for that is a link, as TLS's ALPN names it. There is one name for each purpose.
 pub const LINK_PURPOSE: &[u8] = b"flashmob-link/1";
 /// The same of a connection of a node or the gateway's own machine to the gateway's administrative port.
 pub const ADMIN_PURPOSE: &[u8] = b"flashmob-admin/1";
+
+/// Files in the folder whose reader is, or becomes, somebody who is let in.
+const SECRETS: [&str; 5] = ["cluster.key", "cluster.key.new", "gateway.key", "gateway-ca.key", "client-ca.key"];
 
 /// Why the keys of a cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +49,9 @@ pub enum FolderError {
     /// A key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// Others may change the folder, or a file in it.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
     /// The nodes' keys.
     #[error(transparent)]
     Pins(#[from] PinError),
@@ -135,9 +141,33 @@ impl Folder {
             io::ErrorKind::NotFound => FolderError::Missing(self.0.clone()),
             _ => FolderError::Io { action: "lock", path: self.0.clone(), source },
         };
-        let folder = fs::File::open(&self.0).map_err(failed)?;
+        let folder = open_owned_folder(&self.0).map_err(|e| e.or(failed))?;
         rustix::fs::flock(&folder, rustix::fs::FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
         Ok(folder)
+    }
+
+    /// Whether its owner alone can change what is in it.
+    fn check(&self) -> Result<(), FolderError> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => FolderError::Missing(self.0.clone()),
+            _ => FolderError::Io { action: "open", path: self.0.clone(), source },
+        };
+        open_owned_folder(&self.0).map(drop).map_err(|e| e.or(failed))
+    }
+
+    /// Whether the secrets in it are their owner's alone, also those that the gateway does not use itself.
+    pub(super) fn check_secrets(&self) -> Result<(), FolderError> {
+        for name in SECRETS {
+            let path = self.path(name);
+            match open_owned(&path, Kind::Secret) {
+                Err(Unusable::Unsafe(why)) => return Err(why.into()),
+                Err(Unusable::Io(source)) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(FolderError::Io { action: "read", path, source });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
@@ -161,11 +191,14 @@ impl Folder {
     /// # Errors
     /// See [`FolderError`].
     pub fn cluster(&self) -> Result<PublicKey, FolderError> {
+        self.check()?;
         let path = self.path("cluster.pub");
         let failed = |source| FolderError::Io { action: "read", path: path.clone(), source };
-        let bytes = match read_bounded(&path, 100) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FolderError::Missing(self.0.clone())),
-            read => read.map_err(failed)?,
+        let bytes = match read_owned(&path, Kind::Integrity, 100) {
+            Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(FolderError::Missing(self.0.clone()));
+            }
+            read => read.map_err(|e| e.or(failed))?,
         };
         let key = String::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
         key.ok_or(FolderError::Key(KeyError::Damaged(path)))
@@ -199,6 +232,7 @@ impl Folder {
     /// # Errors
     /// See [`FolderError`].
     pub fn pins(&self) -> Result<Pins, FolderError> {
+        self.check()?;
         Ok(Pins::load(&self.path("nodes"))?)
     }
 
@@ -207,6 +241,7 @@ impl Folder {
     /// # Errors
     /// See [`FolderError`].
     pub fn authority(&self, purpose: Purpose) -> Result<Authority, FolderError> {
+        self.check()?;
         Ok(Authority::load(&self.0, purpose)?)
     }
 
@@ -215,6 +250,7 @@ impl Folder {
     /// # Errors
     /// See [`FolderError`].
     pub fn clients(&self) -> Result<Clients, FolderError> {
+        self.check()?;
         Ok(Clients::load(&self.path("clients"))?)
     }
 
@@ -240,11 +276,11 @@ impl Folder {
 
 pub(super) fn read_grant(path: &Path) -> Result<(Vec<u8>, Grant), FolderError> {
     let failed = |source| FolderError::Io { action: "read", path: path.to_path_buf(), source };
-    let bytes = match read_bounded(path, GRANT_BYTES as u64) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+    let bytes = match read_owned(path, Kind::Integrity, GRANT_BYTES as u64) {
+        Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => {
             return Err(FolderError::Grant(path.to_path_buf(), BadGrant::Form));
         }
-        read => read.map_err(failed)?,
+        read => read.map_err(|e| e.or(failed))?,
     };
     let grant = Grant::parse(&bytes).map_err(|why| FolderError::Grant(path.to_path_buf(), why))?;
     Ok((bytes, grant))

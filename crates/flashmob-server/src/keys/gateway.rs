@@ -39,6 +39,8 @@ impl Folder {
     /// See [`FolderError`].
     pub fn load(&self) -> Result<GatewayKeys, FolderError> {
         self.cluster()?;
+        self.check_secrets()?;
+        self.clients()?;
         let (grant, granted, key) = self.gateway_key()?;
         let previous = self.previous()?;
         if previous.as_ref().is_some_and(|(_, previous)| previous.gateway != key.public()) {

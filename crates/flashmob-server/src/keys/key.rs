@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -15,7 +14,7 @@ use zeroize::Zeroizing;
 use super::guard::keep_memory_private;
 use crate::net::tls::{TlsEnd, TlsIdentity};
 pub use crate::store::{BadPublicKey, PublicKey};
-use crate::store::{create_anew, sync_parent};
+use crate::store::{Kind, Unsafe, create_anew, keeps_secrets, open_owned, sync_parent};
 
 /// What stands before the seed in PKCS #8 of version 1 (RFC 8410, 7).
 const PKCS8_PREFIX: [u8; 16] =
@@ -26,8 +25,6 @@ const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0
 pub const SPKI_BYTES: usize = 44;
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
-/// What others than its owner may do with a file.
-const MODE_OF_OTHERS: u32 = 0o077;
 /// Most bytes of a file with a key: RSA's, which etcd may ask for, are the longest.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
@@ -102,12 +99,12 @@ pub enum KeyError {
         "{0} is missing: restore it from a backup, or start the node once with --new-key and pin that key at the gateway"
     )]
     MissingAtNode(PathBuf),
-    /// Others may read the file.
-    #[error("others may read {path} (mode {mode:o}): chmod 600 it, and replace the key if somebody may have read it")]
-    Open { path: PathBuf, mode: u32 },
-    /// The file system lets others read every file.
+    /// Others may read or change the file.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
+    /// The file system lets others read every file, or gives each the same owner.
     #[error(
-        "{0} cannot be kept from others: its file system has no modes, as on most memory cards; use a folder on another one"
+        "{0} cannot be kept from others: its file system has no owners or modes, as on /sdcard and most memory cards; use a folder on another one"
     )]
     NoModes(PathBuf),
     /// The file holds something else.
@@ -236,7 +233,7 @@ fn save_private(path: &Path, text: &str) -> Result<(), KeyError> {
     let write = || {
         let mut file = create_anew(&new_path).map_err(failed)?;
         // Before the secret is in it.
-        if mode_of(&file).map_err(failed)? & MODE_OF_OTHERS != 0 {
+        if !keeps_secrets(&file).map_err(failed)? {
             return Err(KeyError::NoModes(path.to_path_buf()));
         }
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
@@ -248,19 +245,15 @@ fn save_private(path: &Path, text: &str) -> Result<(), KeyError> {
     })
 }
 
-/// Reads a secret from a file that nobody else may read.
+/// Reads a secret from a file of this user, or of root, that nobody else may read.
 pub(crate) fn load_private(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => KeyError::Missing(path.to_path_buf()),
         _ => KeyError::Io { action: "read", path: path.to_path_buf(), source },
     };
-    let file = fs::File::open(path).map_err(failed)?;
+    let file = open_owned(path, Kind::Secret).map_err(|e| e.or(failed))?;
     // Not where there is no secret: a program without keys may be looked into.
     keep_memory_private();
-    let mode = mode_of(&file).map_err(failed)?;
-    if mode & MODE_OF_OTHERS != 0 {
-        return Err(KeyError::Open { path: path.to_path_buf(), mode });
-    }
     let mut text = Zeroizing::new(String::new());
     io::Read::read_to_string(&mut io::Read::take(file, FILE_BYTES_MAX), &mut text).map_err(failed)?;
     Ok(text)
@@ -283,13 +276,9 @@ fn parse_pem(text: &str) -> Option<SecretKey> {
     SecretKey::of_seed(seed)
 }
 
-fn mode_of(file: &fs::File) -> io::Result<u32> {
-    Ok(file.metadata()?.mode() & 0o777)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use proptest::prelude::*;
 
@@ -308,7 +297,8 @@ mod tests {
         assert_eq!(SecretKey::load(&path).unwrap().public(), key.public());
         for mode in [0o640, 0o604, 0o644, 0o660] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            assert!(matches!(SecretKey::load(&path), Err(KeyError::Open { mode: found, .. }) if found == mode));
+            let refused = SecretKey::load(&path);
+            assert!(matches!(refused, Err(KeyError::Unsafe(Unsafe::Readable { mode: found, .. })) if found == mode));
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert_eq!(SecretKey::load(&path).unwrap().public(), key.public());

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::folder::{ADMIN_PURPOSE, LINK_PURPOSE};
 use super::key::{KeyError, PublicKey, SecretKey};
 use crate::net::tls::TlsEnd;
+use crate::store::Unsafe;
 
 /// What a node needs to let gateways in.
 #[derive(Debug)]
@@ -31,10 +32,16 @@ pub enum Draw {
 }
 
 impl NodeKeys {
-    /// Whether there is the key of a node, even if it cannot be used.
-    #[must_use]
-    pub fn are_at(path: &Path) -> bool {
-        matches!(SecretKey::load(path), Ok(_) | Err(KeyError::Open { .. }))
+    /// Whether there is the key of a node, even if others may read it.
+    ///
+    /// # Errors
+    /// What is there belongs to somebody else.
+    pub fn are_at(path: &Path) -> Result<bool, KeyError> {
+        match SecretKey::load(path) {
+            Ok(_) | Err(KeyError::Unsafe(Unsafe::Readable { .. })) => Ok(true),
+            Err(error @ KeyError::Unsafe(Unsafe::Foreign { .. })) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Reads the node's key at `path`, or draws it.
@@ -76,7 +83,7 @@ pub fn own_key(path: &Path, draw: Draw) -> Result<SecretKey, KeyError> {
             Ok(key)
         }
         // Not something else that has the same name.
-        (Ok(_) | Err(KeyError::Open { .. }), Draw::Anew) => {
+        (Ok(_) | Err(KeyError::Unsafe(Unsafe::Readable { .. })), Draw::Anew) => {
             let key = drawn()?;
             key.save_over(path)?;
             Ok(key)

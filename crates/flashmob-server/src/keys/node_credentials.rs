@@ -9,7 +9,7 @@ use super::authority::{Authority, Purpose};
 use super::clients::{draw_token, token_digest};
 use super::key::{KeyError, PublicKey, load_private, save_new_private};
 use super::node::NodeKeys;
-use crate::store::put_file;
+use crate::store::{Kind, open_owned_folder, put_file, read_owned};
 
 /// The folder.
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ impl NodeCredentials {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(self.failed("make", e)),
             _ => {}
         }
+        // One that is there may be somebody else's.
+        open_owned_folder(&self.0).map_err(|e| e.or(|e| self.failed("open", e)))?;
         let authority = match Authority::load(&self.0, Purpose::Node) {
             Err(KeyError::Missing(_)) => {
                 Authority::create(&self.0, Purpose::Node)?;
@@ -52,7 +54,8 @@ impl NodeCredentials {
             put => put?,
         }
         let (path, owner) = (self.0.join("token"), format!("{} {}\n", keys.cluster, keys.public));
-        if fs::read_to_string(self.0.join("owner")).ok().as_ref() != Some(&owner) {
+        let known = read_owned(&self.0.join("owner"), Kind::Integrity, owner.len() as u64).ok();
+        if known.as_deref() != Some(owner.as_bytes()) {
             fs::remove_file(&path)
                 .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
                 .map_err(|e| self.failed("remove the token in", e))?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::key::PublicKey;
-use crate::store::{ExtentId, replace_private};
+use crate::store::{ExtentId, Kind, Unsafe, read_owned, replace_private};
 
 /// Most bytes of the file: far more than a thousand nodes need.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -64,6 +64,9 @@ pub enum PinError {
     /// The file holds something else.
     #[error("{path} is damaged: {why}; restore it from a backup")]
     Damaged { path: PathBuf, why: String },
+    /// Others may change the file.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
     /// The file cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
     Io { action: &'static str, path: PathBuf, source: io::Error },
@@ -191,7 +194,7 @@ impl Pins {
 /// The bytes of the file.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, PinError> {
     let failed = |source| PinError::Io { action: "read", path: path.to_path_buf(), source };
-    crate::store::read_bounded(path, FILE_BYTES_MAX).map_err(failed)
+    read_owned(path, Kind::Integrity, FILE_BYTES_MAX).map_err(|e| e.or(failed))
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ fn open_keys(identity: &mut Identity, config: &ExtentConfig) -> Result<Option<No
     }
     let draw = if config.new_key { Draw::Anew } else { Draw::Never };
     match (known, config.cluster) {
-        (None, None) if NodeKeys::are_at(&path) => {
+        (None, None) if NodeKeys::are_at(&path)? => {
             Err(ExtentError::ClusterUnknown(path, identity.path().to_path_buf()))
         }
         (None, None) if config.new_key => Err(ExtentError::KeyOfNoCluster),

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
+use super::ownership::{Kind, Unsafe, read_owned};
 use super::public_key::PublicKey;
 use super::sealed::{read_bounded, replace_private, seal, seal_with_room, unseal};
 use super::spare::{exchange, keep_small};
@@ -149,6 +150,9 @@ pub enum IdentityError {
          given to another volume"
     )]
     Corrupt { path: PathBuf, why: String },
+    /// Others may change whose gateways are let in.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
     /// Written by a newer program.
     #[error("{path} has format version {found}, and this program reads up to {FORMAT_VERSION}; use a newer flashmob")]
     Newer { path: PathBuf, found: u32 },
@@ -237,6 +241,11 @@ pub fn names_cluster(path: &Path) -> bool {
     text.and_then(|text| Identity::parse(path, &text).ok()).is_some_and(|identity| identity.cluster().is_some())
 }
 
+/// Reads a sidecar that says whose gateways are let in.
+fn read_deciding(path: &Path) -> Result<Vec<u8>, IdentityError> {
+    read_owned(path, Kind::Integrity, SIDECAR_BYTES_MAX).map_err(|e| e.or(|e| failed("read", path, e)))
+}
+
 impl Identity {
     /// Refuses an extent that must not `grow`, before anything is changed: that of a volume without copies.
     pub fn check_growth(path: &Path) -> Result<(), IdentityError> {
@@ -258,6 +267,9 @@ impl Identity {
             Err(e) => return Err(failed("read", path, e)),
         };
         let mut identity = Identity::parse(path, &text)?;
+        if identity.cluster().is_some() {
+            identity = Identity::parse(path, &read_deciding(path)?)?;
+        }
         let recorded_bytes = identity.record.size_bytes;
         if recorded_bytes < size_bytes && grow {
             let (adopted, accepted) = (identity.record.adopted.clone(), identity.record.accepted.clone());

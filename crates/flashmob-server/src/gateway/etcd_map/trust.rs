@@ -12,7 +12,7 @@ use flashmob_core::copies::{
     CHAIN_MEMORY_BYTES_MAX, ChainEnd, ChainKey, ChainMemory, ChainTrust, Sign, Verify, begin_chain, continue_chain,
 };
 
-use crate::store::{read_bounded, replace_private};
+use crate::store::{Kind, Unusable, read_owned, replace_private};
 
 /// The keys of a gateway, as far as maps in etcd need them.
 pub struct MapKeys {
@@ -142,9 +142,10 @@ impl Trust {
 }
 
 fn load(path: &Path) -> anyhow::Result<Option<ChainMemory>> {
-    let bytes = match read_bounded(path, CHAIN_MEMORY_BYTES_MAX as u64) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.with_context(|| format!("cannot read {}", path.display()))?,
+    let failed = |e| anyhow::Error::new(e).context(format!("cannot read {}", path.display()));
+    let bytes = match read_owned(path, Kind::Integrity, CHAIN_MEMORY_BYTES_MAX as u64) {
+        Err(Unusable::Io(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(|e| e.or(failed))?,
     };
     let remedy = || {
         format!(
