@@ -78,12 +78,13 @@ final class GatewayPane {
     }
 
     private void ask(int title, String message, int yes, Runnable action) {
-        new AlertDialog.Builder(activity)
+        AlertDialog question = new AlertDialog.Builder(activity)
                 .setTitle(title)
                 .setMessage(message)
                 .setPositiveButton(yes, (dialog, which) -> action.run())
                 .setNegativeButton(R.string.cancel, null)
                 .show();
+        CoveredTouches.refuse(question);
     }
 
     private void enroll(String invitation) {

@@ -16,6 +16,8 @@ import android.os.Build;
 import android.os.Looper;
 import android.os.PowerManager;
 import android.provider.Settings;
+import android.view.InputDevice;
+import android.view.MotionEvent;
 import android.view.View;
 import android.widget.Button;
 import android.widget.EditText;
@@ -222,6 +224,38 @@ public class MainActivityTest {
         Enrolment.heard("another", "given to cluster 4f47dcc44a0d1ef9");
         assertNotNull(Enrolment.link());
         Enrolment.heard(Enrolment.link(), "given to cluster 4f47dcc44a0d1ef9");
+    }
+
+    @Test
+    public void nothingIsAgreedToBelowAWindowOfAnotherApp() {
+        String link = "flashmob://join/192.168.1.5:7413#T0fcxEoNHvlPR9zESg0e-U9H3MRKDR75T0fcxEoNHvk.AAECAwQFBgcICQoLDA0ODw";
+        MainActivity activity = open(link(link));
+        AlertDialog dialog = ShadowAlertDialog.getLatestAlertDialog();
+        for (int flag : new int[] {MotionEvent.FLAG_WINDOW_IS_OBSCURED, MotionEvent.FLAG_WINDOW_IS_PARTIALLY_OBSCURED}) {
+            ShadowToast.reset();
+            touch(dialog.getButton(AlertDialog.BUTTON_POSITIVE), flag);
+            assertNull(Enrolment.link());
+            assertTrue(dialog.isShowing());
+            assertEquals(activity.getString(R.string.covered), ShadowToast.getTextOfLatestToast());
+        }
+        touch(dialog.getButton(AlertDialog.BUTTON_POSITIVE), 0);
+        assertEquals(link, Enrolment.link());
+        Enrolment.heard(link, "given to cluster 4f47dcc44a0d1ef9");
+    }
+
+    /** A finger on the middle of a view, and off again. */
+    private static void touch(View view, int flags) {
+        MotionEvent.PointerProperties pointer = new MotionEvent.PointerProperties();
+        MotionEvent.PointerCoords place = new MotionEvent.PointerCoords();
+        place.x = view.getWidth() / 2f;
+        place.y = view.getHeight() / 2f;
+        for (int action : new int[] {MotionEvent.ACTION_DOWN, MotionEvent.ACTION_UP}) {
+            MotionEvent event = MotionEvent.obtain(0, 0, action, 1, new MotionEvent.PointerProperties[] {pointer},
+                    new MotionEvent.PointerCoords[] {place}, 0, 0, 1, 1, 0, 0, InputDevice.SOURCE_TOUCHSCREEN, flags);
+            view.dispatchTouchEvent(event);
+            event.recycle();
+        }
+        shadowOf(Looper.getMainLooper()).idle();
     }
 
     @Test
