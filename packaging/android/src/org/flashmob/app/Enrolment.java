@@ -9,8 +9,8 @@ import java.util.regex.Pattern;
  * preferences nor among arguments, and gone as soon as the node says what became of it.
  */
 final class Enrolment {
-    /** Both screens show these digits while somebody has to confirm this device at the gateway: a message of the node that has nothing else. */
-    private static final Pattern DIGITS = Pattern.compile("\\[[^\\]]*\\] ([0-9]{3} [0-9]{3})");
+    /** Both screens show these digits while somebody has to confirm this device at the gateway: a message of the node that has nothing else, as {@link LogTail} keeps it. */
+    private static final Pattern DIGITS = Pattern.compile("[0-9:]{8}  ([0-9]{3} [0-9]{3})");
     private static volatile String link;
 
     private Enrolment() {}
