@@ -29,6 +29,7 @@ check 'another one, that may only read' "${client[@]}" add "$DIR/gateway.toml" b
 refused 'a name is given once' "a client 'alice' already" "${client[@]}" add "$DIR/gateway.toml" alice --volume pool --out "$DIR/again"
 refused 'a volume must be there' "no volume 'pol'" "${client[@]}" add "$DIR/gateway.toml" eve --volume pol --out "$DIR/eve"
 check 'certificates are their owner'"'"'s alone' [ "$(find "$DIR/alice" "$DIR/bob" -perm /077 | wc -l)" -eq 0 ]
+check 'clients trust one authority, the gateway'"'"'s' [ "$(grep -c BEGIN "$DIR/alice/ca-cert.pem")" -eq 1 ]
 check 'they are listed' jq -e '[.clients[] | .name] == ["alice", "bob"] and .clients[1].read_only' \
     <("${client[@]}" list "$DIR/gateway.toml" --output json)
 
@@ -42,9 +43,9 @@ check 'nbdcopy from the volume, by another one' nbdcopy "$(as bob)" "$DIR/back.i
 check 'it is the same' cmp "$DIR/image" "$DIR/back.img"
 check 'also on the unix socket, without TLS' nbdcopy "$UNIX_URI" "$DIR/unix.img"
 check 'it is the same there' cmp "$DIR/image" "$DIR/unix.img"
-check 'qemu-img info' qemu-img info --object "tls-creds-x509,id=tls0,endpoint=client,dir=$DIR/alice" \
+check 'qemu-img info' qemu-img info --object "tls-creds-x509,id=tls0,endpoint=client,sanity-check=off,dir=$DIR/alice" \
     --image-opts "driver=nbd,host=127.0.0.1,port=$PORT,export=pool,tls-creds=tls0"
-check 'qemu-img convert' qemu-img convert --object "tls-creds-x509,id=tls0,endpoint=client,dir=$DIR/alice" --image-opts -O raw \
+check 'qemu-img convert' qemu-img convert --object "tls-creds-x509,id=tls0,endpoint=client,sanity-check=off,dir=$DIR/alice" --image-opts -O raw \
     "driver=nbd,host=127.0.0.1,port=$PORT,export=pool,tls-creds=tls0" "$DIR/qemu.img"
 check 'it is the same for QEMU' cmp "$DIR/image" "$DIR/qemu.img"
 
@@ -136,6 +137,30 @@ refused 'a volume that alice may not use is as if there were none' 'No such file
 sed "s|unix:[^\"]*|unix:/tmp/flashmob-keys-nbd.sock|" "$DIR/gateway.toml" >"$DIR/anywhere.toml"
 cp -r "$DIR/gateway.keys" "$DIR/anywhere.keys"
 refused 'a socket has a folder that nobody else can write to' 'other users can write to /tmp' "$FLASHMOB" gateway "$DIR/anywhere.toml"
+mkdir "$DIR/shared"
+mkdir -m 700 "$DIR/shared/own"
+sed -i "s|unix:[^\"]*|unix:$DIR/shared/own/nbd.sock|" "$DIR/anywhere.toml"
+# allowed_below MODE: the gateway starts with its socket below a folder that has this mode.
+allowed_below() {
+    chmod "$1" "$DIR/shared"
+    start anywhere "$FLASHMOB" gateway "$DIR/anywhere.toml"
+    started anywhere 'listening on nbd.unix'
+    stop anywhere
+    pass "a socket below a folder with mode $1"
+}
+refused_below() {
+    chmod "$1" "$DIR/shared"
+    refused "no socket below a folder that others can write to, $1" "can write to $DIR/shared, .*chmod go-w" "$FLASHMOB" gateway "$DIR/anywhere.toml"
+}
+allowed_below 755
+allowed_below 1777
+refused_below 777
+chgrp 65534 "$DIR/shared" 2>/dev/null || true
+[ "$(id -u)" -ne 0 ] || refused_below 775
+if [ "$(id -u)" = 0 ] && command -v setfacl >/dev/null && chgrp 0 "$DIR/shared" && chmod 755 "$DIR/shared" && setfacl -m u:65534:rwx "$DIR/shared" 2>/dev/null; then
+    chgrp 65534 "$DIR/shared"
+    refused 'nor below one to which a list lets others write' "can write to $DIR/shared" "$FLASHMOB" gateway "$DIR/anywhere.toml"
+fi
 
 # Who is kept out. In TLS 1.3 a client believes that it is in before the gateway has judged its certificate.
 LATE='certificate|TLS|handshake|alert|push function|pull function|reset|disconnected'
@@ -150,14 +175,20 @@ openssl req -x509 -quiet -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -sub
         -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null
 cp "$DIR/alice/ca-cert.pem" "$DIR/forged"
 refused 'a client that made its certificate itself' "$LATE" nbdinfo "$(as forged)"
-# A client that pretends to be the gateway: libnbd looks at the name, not at the purpose of a certificate.
+# Who pretends to be the gateway: a client, with its certificate, and one who has the key of the clients' authority. libnbd looks at the name, not at the purpose
+# of a certificate; over a unix socket there is no name.
 cat >"$DIR/pretend.py" <<'END'
 import socket, ssl, struct, sys
-folder = sys.argv[1]
+certificate, key, path = sys.argv[1:]
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(folder + '/client-cert.pem', folder + '/client-key.pem')
-listener = socket.create_server(('127.0.0.1', 0))
-print(listener.getsockname()[1], flush=True)
+context.load_cert_chain(certificate, key)
+if path:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+else:
+    listener = socket.create_server(('127.0.0.1', 0))
+print(path or listener.getsockname()[1], flush=True)
 connection, _ = listener.accept()
 connection.sendall(b'NBDMAGICIHAVEOPT' + struct.pack('>H', 3))
 received = b''
@@ -165,16 +196,69 @@ while len(received) < 20:
     received += connection.recv(20 - len(received))
 connection.sendall(struct.pack('>QIII', 0x3e889045565a9, 5, 1, 0))
 try:
-    context.wrap_socket(connection, server_side=True).recv(1)
-    print('taken for a gateway', flush=True)
+    print('taken for a gateway' if context.wrap_socket(connection, server_side=True).recv(1) else 'refused', flush=True)
 except (ssl.SSLError, OSError) as error:
     print('refused:', error, flush=True)
 END
-start pretend "$PYTHON" "$DIR/pretend.py" "$DIR/alice"
-wait_for 20 'the one that pretends' grep -q . "$DIR/pretend.out"
-refused 'a client does not pass for the gateway' 'certificate' \
-    nbdinfo "nbds://127.0.0.1:$(head -n 1 "$DIR/pretend.out")/pool?tls-certificates=$DIR/bob"
-finish pretend 20
+# pretends CERTIFICATE KEY WAY PROGRAM: whether that program takes one with this certificate for the gateway; WAY is tcp or unix.
+pretends() {
+    local certificate=$1 key=$2 way=$3 program=$4 path=''
+    [ "$way" = tcp ] || path=$DIR/pretend.sock
+    rm -f "$DIR/pretend.sock"
+    start pretend "$PYTHON" "$DIR/pretend.py" "$certificate" "$key" "$path"
+    wait_for 20 'the one that pretends' grep -q . "$DIR/pretend.out"
+    PRETENDER=$(head -n 1 "$DIR/pretend.out")
+    export PRETENDER
+    timeout 100 bash -c "$program" >"$DIR/check.out" 2>&1 || true
+    finish pretend 20
+    grep -q 'taken for a gateway' "$DIR/pretend.out"
+}
+nbdinfo_there() {
+    case $PRETENDER in
+        /*) nbdinfo "nbds+unix:///pool?socket=$PRETENDER&tls-certificates=$DIR/bob" ;;
+        *) nbdinfo "nbds://127.0.0.1:$PRETENDER/pool?tls-certificates=$DIR/bob" ;;
+    esac
+}
+qemu_there() {
+    local place="host=127.0.0.1,port=$PRETENDER"
+    [ "${PRETENDER:0:1}" != / ] || place="path=$PRETENDER,tls-hostname=localhost"
+    qemu-img info --object "tls-creds-x509,id=tls0,endpoint=client,sanity-check=off,dir=$DIR/bob" --image-opts "driver=nbd,$place,export=pool,tls-creds=tls0"
+}
+export -f nbdinfo_there qemu_there
+export DIR
+# issued NAME KEY AUTHORITY: a certificate for this machine, by an authority with this key.
+issued() {
+    openssl req -x509 -new -key "$2" -subj "/CN=$3" -days 30 -addext basicConstraints=critical,CA:TRUE -out "$DIR/$1-ca.pem" 2>/dev/null
+    openssl ecparam -name prime256v1 -genkey -noout -out "$DIR/$1.key"
+    openssl req -new -key "$DIR/$1.key" -subj "/CN=flashmob gateway" -out "$DIR/$1.csr" 2>/dev/null
+    openssl x509 -req -in "$DIR/$1.csr" -CA "$DIR/$1-ca.pem" -CAkey "$2" -days 30 -set_serial 7 -out "$DIR/$1.pem" \
+        -extfile <(printf 'subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\nauthorityKeyIdentifier=none\n') 2>/dev/null
+}
+openssl ecparam -name prime256v1 -genkey -noout -out "$DIR/stranger-ca.key"
+issued stranger "$DIR/stranger-ca.key" 'flashmob gateway authority'
+issued thief "$DIR/gateway.keys/client-ca.key" 'flashmob client authority'
+# What shows that the one that pretends would be believed: the gateway's own authority.
+issued true "$DIR/gateway.keys/gateway-ca.key" 'flashmob gateway authority'
+# kept_out WAY PROGRAM: three who are no gateway.
+kept_out() {
+    local way=$1 program=$2 who
+    pretends "$DIR/true.pem" "$DIR/true.key" "$way" "$program" || { cat "$DIR/check.out" >&2; fail "$program, $way: a certificate of the gateway's authority is refused"; }
+    for who in "alice/client-cert.pem alice/client-key.pem" "thief.pem thief.key" "stranger.pem stranger.key"; do
+        # shellcheck disable=SC2086 # two words
+        set -- $who
+        if pretends "$DIR/$1" "$DIR/$2" "$way" "$program"; then fail "$program, $way: $1 is taken for the gateway"; fi
+    done
+    pass "$program, $way: neither a client nor the clients' authority passes for the gateway"
+}
+kept_out tcp nbdinfo_there
+kept_out tcp qemu_there
+kept_out unix qemu_there
+# Before 1.20.3 libnbd verifies nothing where it has no name (CVE-2024-7383); a stranger's certificate tells whether it does.
+if pretends "$DIR/stranger.pem" "$DIR/stranger.key" unix nbdinfo_there; then
+    say "not tried: this libnbd ($(nbdinfo --version | head -n 1)) verifies no certificate over a unix socket (CVE-2024-7383)"
+else
+    kept_out unix nbdinfo_there
+fi
 
 # Revoked: she is out, and nobody else notices.
 cat >"$DIR/stay.py" <<'END'

@@ -156,9 +156,9 @@ stop node0
 refused 'a node whose cluster others may change' 'others may change .*node0.img.flashmob' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
 chmod 600 "$DIR/node0.img.flashmob"
 
-# as_nobody COMMAND...: as a user that has nothing.
+# A user that has nothing.
 NOBODY=65534
-as_nobody() { setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$@"; }
+as_nobody=(setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups)
 of_other_users() {
     local name planted=$DIR/planted
     for name in "$KEYS" "$KEYS/gateway.key" "$KEYS/clients" "$KEYS/gateway.grant"; do
@@ -181,20 +181,20 @@ of_other_users() {
     refused 'a node for which another user made the folder of its tokens' "f.img.admin belongs to user $NOBODY" \
         "$FLASHMOB" node --data "$planted/f.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster" --admin 0.0.0.0:0
     # In a shared folder, what is one's own serves; so does what root has installed, with its mode.
-    start nobody as_nobody "$DIR/flashmob" node --data "$planted/g.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster"
+    start nobody "${as_nobody[@]}" "$DIR/flashmob" node --data "$planted/g.img" --size 8MiB --listen 127.0.0.1:0 --cluster "$cluster"
     started nobody ready
     stop nobody
     pass 'a node of another user has a key of its own in a shared folder'
     chown 0 "$planted/g.img.key"
     chmod 644 "$planted/g.img.key"
     refused 'not one that root lets everybody read' 'others may read .*g.img.key' \
-        as_nobody "$DIR/flashmob" node --data "$planted/g.img" --size 8MiB --listen 127.0.0.1:0
+        "${as_nobody[@]}" "$DIR/flashmob" node --data "$planted/g.img" --size 8MiB --listen 127.0.0.1:0
     install -d -m 755 "$DIR/nobodys"
     cp -r "$KEYS" "$DIR/nobodys/gateway.keys"
     sed '/^listen/s/, "unix:[^"]*"//' "$DIR/gateway.toml" >"$DIR/nobodys/gateway.toml"
     chown -R $NOBODY:$NOBODY "$DIR/nobodys"
-    check 'keys that were given to the user of the gateway serve' as_nobody "$DIR/flashmob" key show "$DIR/nobodys/gateway.toml"
-    refused 'root uses none of another user' "gateway.keys belongs to user $NOBODY" "${key[@]}" show "$DIR/nobodys/gateway.toml"
+    check 'keys that were given to the user of the gateway serve' "${as_nobody[@]}" "$DIR/flashmob" key show "$DIR/nobodys/gateway.toml"
+    refused 'root uses none of another user' "gateway.keys.* belongs to user $NOBODY" "${key[@]}" show "$DIR/nobodys/gateway.toml"
 }
 if [ "$(id -u)" = 0 ]; then of_other_users; else say 'not tried: keys of other users; needs root'; fi
 run_node node0

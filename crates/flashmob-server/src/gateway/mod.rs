@@ -27,6 +27,7 @@ mod resize;
 pub mod scrub_file;
 mod secure;
 mod server;
+mod socket_folder;
 mod surplus;
 mod volumes;
 mod whereabouts;

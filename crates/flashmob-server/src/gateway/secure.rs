@@ -1,8 +1,6 @@
 //! NBD clients of a cluster with keys: over TCP inside TLS alone, over unix sockets of the same user.
 
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -10,6 +8,7 @@ use flashmob_core::gateway::Right;
 use flashmob_core::units::Time;
 
 use super::server::{ClientConn, GatewayServer};
+use super::socket_folder::check_folders_of;
 use crate::config::{Config, Listen};
 use crate::keys::{CertifiedKeys, CertifiedPort, Client, Doorman, Folder, KnownAddresses};
 use crate::net::Stream;
@@ -44,31 +43,12 @@ pub(super) struct NbdDoor {
     known: Option<KnownAddresses>,
 }
 
-/// A unix socket is plain, for the gateway's own user: nobody else may be able to put another one in its place.
-fn check_folder_of(socket: &Path) -> anyhow::Result<()> {
-    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A folder that is missing is told by whoever listens there.
-    let Ok(metadata) = folder.metadata() else { return Ok(()) };
-    // Many systems give each user a group of its own, which may write where its user may.
-    let is_own_group = metadata.gid() == rustix::process::getegid().as_raw();
-    let of_others = if is_own_group { 0o002 } else { 0o022 };
-    let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
-    anyhow::ensure!(
-        is_ours && metadata.mode() & of_others == 0,
-        "other users can write to {}, and could put a socket of their own in the place of {}: in a cluster with keys use a folder that its owner alone can \
-         write to, such as one below /run",
-        folder.display(),
-        socket.display()
-    );
-    Ok(())
-}
-
 impl NbdDoor {
     /// If the cluster has keys and there is a TCP port.
     pub(super) fn open(config: &Config, known: Option<KnownAddresses>) -> anyhow::Result<Option<NbdDoor>> {
         for listen in config.listen.iter().filter(|_| config.keys.is_some()) {
             if let Listen::Unix(socket) = listen {
-                check_folder_of(socket)?;
+                check_folders_of(socket)?;
             }
         }
         let listens = config.listen.iter().filter_map(|listen| match listen {
@@ -206,26 +186,5 @@ impl GatewayServer {
             );
             self.remove_client(key);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::{Permissions, set_permissions};
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    #[test]
-    fn nobody_else_can_put_a_socket_in_the_place_of_ours() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("gateway.sock");
-        for (mode, is_good) in
-            [(0o700, true), (0o755, true), (0o770, true), (0o772, false), (0o777, false), (0o1777, false)]
-        {
-            set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
-            assert_eq!(check_folder_of(&socket).is_ok(), is_good, "{mode:o}");
-        }
-        assert!(check_folder_of(Path::new("/no/such/folder/sock")).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! Certificates for NBD and administration, whose clients know them: X.509, from two authorities of the cluster's own, and one of each node's.
 //!
-//! One authority signs the gateway's certificate, the other one those of clients. libnbd accepts a certificate for any purpose, and clients know both
-//! authorities, as QEMU checks its own certificate; so the name in a client's is one that no host can have. Certificates are valid from 1970 to 9999, as boards may have no clock; who is let in is decided by a list ([`super::clients`]).
+//! One authority signs the gateway's certificate, the other one those of clients. libnbd accepts a certificate for any purpose: so clients are given the
+//! gateway's authority alone, and the name in a client's certificate is one that no host can have. Certificates are valid from 1970 to 9999, as boards may have no clock; who is let in is decided by a list ([`super::clients`]).
 
 use std::net::IpAddr;
 use std::path::Path;
