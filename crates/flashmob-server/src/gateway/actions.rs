@@ -58,9 +58,6 @@ impl GatewayServer {
         let node = (0..self.links.places.len()).find(|&node| is_seen(node));
         if let Some(node) = node {
             let moved = self.links.move_node(&self.gateway, now, node, &addresses);
-            if let Some((before, address)) = &moved {
-                log::info!("node at {before}: moved to {address}");
-            }
             self.gateway.try_node(now, node, moved.is_some());
         } else if let (true, Seen::Extent(extent), Some(address)) = (is_joining, who, addresses.first()) {
             self.newcomers.note(now, extent, address.clone());

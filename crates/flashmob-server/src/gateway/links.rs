@@ -206,6 +206,9 @@ impl Links {
                 place.turn(turn, gateway.welcomes(id));
             }
         }
+        if let Some(line) = place.line_of_move(now, &moved.0, &moved.1) {
+            log::info!("{line}");
+        }
         Some(moved)
     }
 

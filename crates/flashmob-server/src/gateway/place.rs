@@ -9,6 +9,8 @@ use flashmob_core::units::Time;
 
 /// Minimum interval at which attempts are abandoned for another place.
 const MOVE_EVERY: Duration = Duration::from_secs(5);
+/// Minimum interval at which moves of one node are told: anybody can announce any number of them.
+const TELL_EVERY: Duration = Duration::from_secs(300);
 
 /// The places of one node.
 #[derive(Debug)]
@@ -20,6 +22,9 @@ pub(super) struct Place {
     welcomed: Option<String>,
     /// When attempts were last turned to another place.
     moved: Option<Time>,
+    /// When a move was last told, and how many were not since.
+    told: Option<Time>,
+    untold: u64,
 }
 
 /// A link's position among its node's places.
@@ -33,7 +38,7 @@ pub(super) struct Turn {
 
 impl Place {
     pub fn configured(address: String) -> Place {
-        Place { configured: address, seen: None, welcomed: None, moved: None }
+        Place { configured: address, seen: None, welcomed: None, moved: None, told: None, untold: 0 }
     }
 
     /// Where it was seen, if that is not the configured place.
@@ -96,6 +101,20 @@ impl Place {
         Some((before, address))
     }
 
+    /// The line that tells of a move, unless one was told lately.
+    pub fn line_of_move(&mut self, now: Time, before: &str, address: &str) -> Option<String> {
+        if self.told.is_some_and(|at| now - at < TELL_EVERY) {
+            self.untold += 1;
+            return None;
+        }
+        self.told = Some(now);
+        let untold = match std::mem::take(&mut self.untold) {
+            0 => String::new(),
+            count => format!("; it was announced at other places {count} times since this was last told"),
+        };
+        Some(format!("node at {before}: moved to {address}{untold}"))
+    }
+
     /// A link turns to where its node is now.
     pub fn turn(&mut self, turn: &mut Turn, welcomes: u64) {
         self.settle(turn, welcomes);
@@ -130,6 +149,20 @@ mod tests {
         // Welcomed at "a", the last one, once; then no more.
         assert_eq!(attempts(&mut place, &mut turn, 1, 3), ["a", "b", "a"]);
         assert_eq!((place.seen(), place.likeliest()), (Some("b"), "b"));
+    }
+
+    #[test]
+    fn moves_without_end_are_a_line_each_five_minutes_and_their_number() {
+        let mut place = Place::configured("a".into());
+        let mut lines = Vec::new();
+        for second in (0..=600).step_by(5) {
+            let elsewhere = if second % 10 == 0 { "b" } else { "c" };
+            let (before, address) = place.moved_to(at(second), &named(&[elsewhere])).unwrap();
+            lines.extend(place.line_of_move(at(second), &before, &address));
+        }
+        let since = "; it was announced at other places 59 times since this was last told";
+        let again = format!("node at c: moved to b{since}");
+        assert_eq!(lines, ["node at a: moved to b", &again, &again]);
     }
 
     #[test]
