@@ -1,7 +1,7 @@
-# A node as its systemd unit runs it, by hand: as a user without rights, in a mount namespace of its own where all but its folders is read-only;
-# sourced after lib.sh. The folders are those that the unit file names; system call filters are systemd's alone.
+# A node or gateway as its systemd unit runs it, by hand: as a user without rights, in namespaces of its own, where all but its folders is read-only, and
+# with the unit's filter of system calls; sourced after lib.sh. UNIT is the unit file, whose folders and restrictions count.
 # shellcheck shell=bash
-need setpriv unshare
+need unshare python3 cc
 need_root 'a sandbox is made'
 UNIT=$ROOT/packaging/systemd/flashmob-node@.service
 UNIT_USER=61234
@@ -9,10 +9,10 @@ UNIT_USER=61234
 # directive NAME: its value in the unit.
 directive() { sed -n "s/^$1=//p" "$UNIT" | tail -n 1; }
 
-# unit_program NAME STATE: a program that runs flashmob in the sandbox of the unit of this name, with STATE in the place of /var/lib/flashmob. It sets
+# unit_program NAME STATE [PROGRAM]: a program that runs flashmob, or another one, in the sandbox of the unit of this name, with STATE in the place of /var/lib/flashmob. It sets
 # RUNTIME to the folder in memory that systemd would make; empty if the unit has none.
 unit_program() {
-    local name=$1 state=$2 folder
+    local name=$1 state=$2 program=${3:-$DIR/unit-flashmob} folder
     folder=$(directive RuntimeDirectory)
     RUNTIME=${folder:+$DIR/runtime/${folder//%i/$name}}
     if [ -n "$RUNTIME" ] && ! mountpoint -q "$DIR/runtime"; then
@@ -42,8 +42,8 @@ exec unshare --mount --propagation slave bash -c '
     mount --rbind /mnt/dev /dev
     mount -t proc -o hidepid=2 proc /proc
     for folder in /sys /run /dev /; do mount -o remount,bind,ro "\$folder" 2>/dev/null || true; done
-    exec setpriv --reuid=$UNIT_USER --regid=$UNIT_USER --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
-        env -u XDG_RUNTIME_DIR ${RUNTIME:+RUNTIME_DIRECTORY="$RUNTIME"} "$DIR/unit-flashmob" "\$@"
+    exec env -u XDG_RUNTIME_DIR STATE_DIRECTORY="$state" ${RUNTIME:+RUNTIME_DIRECTORY="$RUNTIME"} \
+        python3 "$TESTS/lib/unit_exec.py" "$UNIT" $UNIT_USER "$program" "\$@"
 ' unit "\$@"
 END
     chmod 755 "$DIR/unit-$name"
