@@ -104,8 +104,11 @@ installation() {
     [ "$(ended_with 78)$(ended_with -1)$(ended_with 0)" = 'waits 5' ] || fail 'the pause after an end: not for one that cannot start alone'
     pass 'one that cannot start is tried again after 5 s, one that was killed at once'
     conf FLASHMOB_SIZE "${SIZE}iB"
-    conf FLASHMOB_LISTEN "127.0.0.1:$PORT_NODE"
     conf FLASHMOB_ADMIN 127.0.0.1:0
+    check 'as it comes it listens where others can reach it' grep -qx 'FLASHMOB_LISTEN=0.0.0.0:7411' "$DIR/root$PREFIX/etc/flashmob/node.conf"
+    refused_there 'and so does not start without keys' 'flashmob join' on_device $PREFIX/var/service/flashmob/run
+    if on_disk etc/flashmob/keyed; then fail 'it counts as enrolled'; fi
+    conf FLASHMOB_LISTEN "127.0.0.1:$PORT_NODE"
     check 'sv-enable' on_device sv-enable flashmob
     wait_for 20 'the node' said 1 "ready, listening on 127.0.0.1:$PORT_NODE"
     pass 'it serves, and its log says so'
@@ -179,9 +182,13 @@ SH
     conf FLASHMOB_NAME kitchen
     conf FLASHMOB_OPTIONS '"--threads 8"'
     on_device $PREFIX/var/service/flashmob/run >"$DIR/arguments.out"
-    line="node: node --data /data/data/com.termux/files/home/flashmob/node.extent --size ${SIZE}iB --listen 127.0.0.1:$PORT_NODE --insecure --admin 127.0.0.1:0"
+    line="node: node --data /data/data/com.termux/files/home/flashmob/node.extent --size ${SIZE}iB --listen 127.0.0.1:$PORT_NODE --admin 127.0.0.1:0"
     line+=" --name kitchen --join 10.0.0.1:10810 --join 10.0.0.2:10810 --device-state $PREFIX/var/run/flashmob-device-state.json --threads 8"
     check 'the node is told what is configured' grep -Fqx -- "$line" "$DIR/arguments.out"
+    conf FLASHMOB_INSECURE yes
+    on_device $PREFIX/var/service/flashmob/run >"$DIR/arguments.out"
+    check 'without keys only if that is asked for' grep -Fqx -- "${line/ --admin/ --insecure --admin}" "$DIR/arguments.out"
+    conf FLASHMOB_INSECURE no
     conf FLASHMOB_JOIN '(oh no'
     refused_there 'a configuration that is no shell' 'node.conf cannot be read' on_device $PREFIX/var/service/flashmob/run
     conf FLASHMOB_JOIN ''
@@ -204,6 +211,54 @@ SH
     refused_there 'no app Termux:API' 'is the app Termux:API installed' on_device env FLASHMOB_BATTERY_PAUSE_S=0 flashmob-device-state $PREFIX/var/run/state.json 1
     rm "$place/bin/termux-battery-status"
     mv "$place/bin/flashmob.real" "$place/bin/flashmob"
+    check 'sv up' on_device sv up flashmob
+}
+
+# A device that has had keys never serves without them again.
+enrolled() {
+    local home=/data/data/com.termux/files/home data cluster
+    data=$home/keyed/node.extent
+    check 'sv down' on_device sv -w 20 down flashmob
+    printf '[[volume]]\nname = "pool"\n[[volume.node]]\naddress = "127.0.0.1:1"\n' >"$DIR/keyed.toml"
+    check 'a cluster gets keys' "$FLASHMOB" key init "$DIR/keyed.toml"
+    cluster=$("$FLASHMOB" key show "$DIR/keyed.toml" --output json | jq -r .cluster)
+    conf FLASHMOB_DATA $data
+    conf FLASHMOB_LISTEN 0.0.0.0:0
+    conf FLASHMOB_INSECURE yes
+    # run_there NAME: the service by hand, until it is ready.
+    run_there() {
+        start "$1" on_device $PREFIX/var/service/flashmob/run
+        wait_for 30 'a node that is ready' grep -q 'ready' "$DIR/$1.out"
+        # shellcheck disable=SC2016
+        on_device sh -c 'ps -ef 2>/dev/null | grep "[n]ode --data" | while read -r _ pid _; do kill "$pid"; done'
+        finish "$1" 30
+    }
+    mkdir -p "$DIR/root$home/flashmob"
+    printf 'flashmob://join/127.0.0.1:1#cut\n' >"$DIR/root$home/flashmob/token"
+    chmod 600 "$DIR/root$home/flashmob/token"
+    refused_there 'a token is used, and a bad one does not open the device' 'token|link' on_device $PREFIX/var/service/flashmob/run
+    check 'it says that it is closed from now on' grep -q 'FLASHMOB_INSECURE=yes counts no more' "$DIR/check.out"
+    on_disk etc/flashmob/keyed || fail 'nothing says that it is closed'
+    rm "$DIR/root$home/flashmob/token"
+    refused_there 'nor does a token that is gone' 'without keys anyone who can reach' on_device $PREFIX/var/service/flashmob/run
+    rm -f "$DIR/root$data.key"
+    refused_there 'nor one whose key is gone, too' 'this device was enrolled, and its key' on_device $PREFIX/var/service/flashmob/run
+    rm "$DIR/root$PREFIX/etc/flashmob/keyed"
+    conf FLASHMOB_OPTIONS "\"--cluster $cluster\""
+    run_there given
+    check 'it has a key' [ -s "$DIR/root$data.key" ]
+    conf FLASHMOB_OPTIONS ''
+    run_there again
+    check 'it serves with it though it may serve without' bash -c "! grep -q 'insecure:' '$DIR/again.out'"
+    rm "$DIR/root$data.key" "$DIR/root$data.flashmob"
+    refused_there 'with its keys lost it does not serve' 'this device was enrolled, and its key.*remove .*etc/flashmob/keyed' on_device $PREFIX/var/service/flashmob/run
+    rm "$DIR/root$PREFIX/etc/flashmob/keyed"
+    run_there open
+    check 'until its owner says so' grep -q 'insecure:' "$DIR/open.out"
+    conf FLASHMOB_DATA $home/flashmob/node.extent
+    conf FLASHMOB_LISTEN "127.0.0.1:$PORT_NODE"
+    conf FLASHMOB_INSECURE no
+    rm -rf "$DIR/root$home/keyed"
     check 'sv up' on_device sv up flashmob
 }
 
@@ -251,6 +306,7 @@ for pair in $TERMUX_BINARIES; do
     upgrade
     starts_of_the_device
     arguments
+    enrolled
     removal
     stop gateway
     switch_off
