@@ -1,7 +1,6 @@
 //! How a node gets to a cluster with keys: with a code that is typed, or a token in a file.
 
 use std::io::{IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use flashmob_server::discovery::join::Place;
 use flashmob_server::keys::enroll::secret::read_line;
 use flashmob_server::keys::enroll::{Invitation, Secret};
 use flashmob_server::node::Enrollment;
+use flashmob_server::store::is_for_others;
 
 /// The token's name in systemd's folder of credentials.
 const CREDENTIAL: &str = "flashmob-token";
@@ -59,7 +59,7 @@ impl JoiningArgs {
 fn read(path: &Path) -> anyhow::Result<Invitation> {
     let line = std::fs::File::open(path).and_then(|file| read_line(std::io::BufReader::new(file)));
     let line = line.with_context(|| format!("cannot read the token in {}", path.display()))?;
-    if std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o077 != 0) {
+    if is_for_others(path) {
         log::warn!(
             "others may read the token in {}: who has it can enroll a device in the place of this one",
             path.display()

@@ -210,8 +210,9 @@ impl Folder {
     /// See [`FolderError`].
     pub fn granted(&self) -> Result<(Vec<u8>, Grant), FolderError> {
         let path = self.path("gateway.grant");
+        let cluster = self.cluster()?;
         let (bytes, grant) = read_grant(&path)?;
-        if grant.cluster != self.cluster()? {
+        if grant.cluster != cluster {
             return Err(FolderError::OtherCluster(path));
         }
         Ok((bytes, grant))

@@ -3,6 +3,7 @@
 //! The owner is the user of this process, or root, who could change everything anyway. A descriptor is judged, not a name: nothing else can be put in its
 //! place in between. What others may do by an access control list is in the bits of the group, where its mask is shown (acl(5)).
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 const MODE_OF_OTHERS: u32 = 0o077;
 /// Those of them that change it.
 const MODE_OF_OTHER_WRITERS: u32 = 0o022;
+/// What systemd's access control list for the service's user makes of a credential's mode 0400.
+const MODE_OF_CREDENTIAL_LIST: u32 = 0o040;
 const ROOT: u32 = 0;
 
 /// What a file is for.
@@ -80,7 +83,11 @@ pub(crate) fn open_owned(path: &Path, kind: Kind) -> Result<File, Unusable> {
     if !metadata.is_file() {
         return Err(Unusable::Unsafe(Unsafe::Special(path.to_path_buf())));
     }
-    judge(path, &Judged::of(&metadata), kind, rustix::process::geteuid().as_raw()).map_err(Unusable::Unsafe)?;
+    let mut judged = Judged::of(&metadata);
+    if is_credential(path, &metadata, std::env::var_os("CREDENTIALS_DIRECTORY").as_deref()) {
+        judged.mode &= !MODE_OF_CREDENTIAL_LIST;
+    }
+    judge(path, &judged, kind, rustix::process::geteuid().as_raw()).map_err(Unusable::Unsafe)?;
     Ok(file)
 }
 
@@ -104,6 +111,20 @@ pub(crate) fn open_owned_folder(path: &Path) -> Result<File, Unusable> {
 pub(crate) fn keeps_secrets(file: &File) -> io::Result<bool> {
     let Judged { owner, mode } = Judged::of(&file.metadata()?);
     Ok(mode & MODE_OF_OTHERS == 0 && owner == rustix::process::geteuid().as_raw())
+}
+
+/// Whether it is a credential that systemd has made for this service (systemd.exec(5)): root's and root's group's, which may read it anyway, with a list that
+/// names the service's user alone.
+fn is_credential(path: &Path, metadata: &Metadata, folder: Option<&OsStr>) -> bool {
+    let is_roots = metadata.uid() == ROOT && metadata.gid() == ROOT;
+    is_roots && path.is_absolute() && folder.is_some_and(|folder| path.parent() == Some(Path::new(folder)))
+}
+
+/// Whether others than this user, root and, for a credential of systemd, the service may read a file.
+#[must_use]
+pub fn is_for_others(path: &Path) -> bool {
+    let opened = open_owned(path, Kind::Secret);
+    matches!(opened, Err(Unusable::Unsafe(Unsafe::Readable { .. } | Unsafe::Foreign { .. })))
 }
 
 /// What is judged.
@@ -214,6 +235,22 @@ mod tests {
         use super::*;
 
         const OTHER: u32 = 61_234;
+
+        #[test]
+        #[ignore = "needs root"]
+        fn a_credential_may_have_a_list_that_shows_in_the_bits_of_roots_group() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("key");
+            fs::write(&path, "text").unwrap();
+            let is =
+                |folder: Option<&Path>| is_credential(&path, &path.metadata().unwrap(), folder.map(Path::as_os_str));
+            assert!(is(Some(dir.path())));
+            assert!(!is(None) && !is(dir.path().parent()));
+            std::os::unix::fs::chown(&path, None, Some(OTHER)).unwrap();
+            assert!(!is(Some(dir.path())), "another group");
+            std::os::unix::fs::chown(&path, Some(OTHER), Some(0)).unwrap();
+            assert!(!is(Some(dir.path())), "another owner");
+        }
 
         #[test]
         #[ignore = "needs root"]
