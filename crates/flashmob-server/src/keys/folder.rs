@@ -289,7 +289,7 @@ pub(super) fn read_grant(path: &Path) -> Result<(Vec<u8>, Grant), FolderError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -306,6 +306,41 @@ mod tests {
         }
         let keys = folder.load().unwrap();
         assert_eq!((folder.cluster().unwrap(), keys.granted.cluster, keys.granted.generation), (cluster, cluster, 1));
+    }
+
+    #[test]
+    fn what_others_may_read_or_change_is_refused_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(&dir.path().join("keys"));
+        folder.create().unwrap();
+        put_file(&folder.path("previous.grant"), &fs::read(folder.path("gateway.grant")).unwrap()).unwrap();
+        put_file(&folder.path("cluster.key.new"), b"begun").unwrap();
+        let is_refused = |path: &Path, mode: u32, good: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            let text = folder.load().map(drop).unwrap_err().to_string();
+            let who = if mode & 0o022 == 0 { "others may read" } else { "others may" };
+            assert!(text.contains(who) && text.contains(&path.display().to_string()), "{mode:o}: {text}");
+            fs::set_permissions(path, fs::Permissions::from_mode(good)).unwrap();
+            assert!(folder.load().is_ok());
+        };
+        for entry in fs::read_dir(&folder.0).unwrap() {
+            is_refused(&entry.unwrap().path(), 0o620, 0o600);
+        }
+        for name in SECRETS {
+            is_refused(&folder.path(name), 0o640, 0o600);
+        }
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o770)).unwrap();
+        let all = [
+            folder.lock().err(),
+            folder.cluster().err(),
+            folder.granted().err(),
+            folder.pins().err(),
+            folder.clients().err(),
+            folder.authority(Purpose::Gateway).err(),
+        ];
+        for error in all {
+            assert!(matches!(error, Some(FolderError::Unsafe(Unsafe::Writable { .. }))), "{error:?}");
+        }
     }
 
     #[test]

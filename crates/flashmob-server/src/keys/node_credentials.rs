@@ -82,6 +82,8 @@ impl NodeCredentials {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::key::SecretKey;
     use super::*;
 
@@ -98,6 +100,18 @@ mod tests {
         assert_eq!(credentials.open(&keys).unwrap().1, token);
         fs::remove_file(credentials.path().join("ca-cert.pem")).unwrap();
         assert!(matches!(credentials.open(&keys), Err(KeyError::Io { .. })));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_change_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = NodeCredentials::at(dir.path().join("e.bin.admin"));
+        let keys = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey([1; 32]), dir.path()).unwrap();
+        credentials.open(&keys).unwrap();
+        for (mode, is_good) in [(0o770, false), (0o1777, false), (0o755, true)] {
+            fs::set_permissions(credentials.path(), PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(credentials.open(&keys).is_ok(), is_good, "{mode:o}");
+        }
     }
 
     #[test]

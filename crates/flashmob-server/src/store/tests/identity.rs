@@ -4,7 +4,7 @@ use crate::store::PublicKey;
 use crate::store::identity::*;
 use flashmob_core::checksum::checksum;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 const SIZE_BYTES: u64 = 1 << 30;
@@ -216,6 +216,25 @@ fn the_sidecar_lies_beside_the_real_file() {
     fs::write(&data, b"x").unwrap();
     symlink(&data, &link).unwrap();
     assert_eq!(sidecar_path(&link, Some(Path::new("/elsewhere"))), root.join("data.bin.flashmob"));
+}
+
+#[test]
+fn whose_gateways_are_let_in_is_not_read_from_what_others_may_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = sidecar(&dir);
+    let mut identity = load(&path).unwrap();
+    let set_mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    // Without keys it may lie where there are no modes.
+    set_mode(0o666);
+    assert!(load(&path).is_ok());
+    identity.pin_cluster(ClusterPin { key: PublicKey([0xa5; 32]), generation: 3 }).unwrap();
+    for (mode, is_good) in [(0o600, true), (0o644, true), (0o664, false), (0o602, false)] {
+        set_mode(mode);
+        assert_eq!(load(&path).is_ok(), is_good, "{mode:o}");
+    }
+    set_mode(0o660);
+    let error = load(&path).unwrap_err().to_string();
+    assert!(error.contains("others may change") && error.contains("chmod go-w"), "{error}");
 }
 
 #[test]
