@@ -3,6 +3,7 @@
 
     blocks.py URI IMAGE fill              # every block gets bytes that no other has
     blocks.py URI IMAGE write BLOCK...    # some get new ones, and a flush follows
+    blocks.py URI IMAGE read BLOCK...     # these are read, and are as in the image
     blocks.py URI IMAGE verify [BLOCK...] # every block is read: these fail with EIO, all others are as in the image
 
 Ends with status 1, and names the block, where something else happens."""
@@ -29,10 +30,10 @@ def main():
     image = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     numbers = [int(number) for number in numbers]
     blocks = range(client.size // BLOCK)
-    if what == "verify":
-        for block in blocks:
+    if what in ("verify", "read"):
+        for block in blocks if what == "verify" else numbers:
             error, data = client.call(READ, block * BLOCK, BLOCK)
-            if block in numbers:
+            if block in numbers and what == "verify":
                 if error != "EIO":
                     sys.exit(f"block {block} is answered with {error}, not EIO")
             elif error != "OK" or data != os.pread(image, BLOCK, block * BLOCK):

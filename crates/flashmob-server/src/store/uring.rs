@@ -374,6 +374,8 @@ impl Driver {
     fn landed_badly(&mut self, flight: Flight, errno: Errno) {
         let failure = match flight.op.op {
             _ if matches!(errno, Errno::INTR | Errno::AGAIN) => return self.launch(flight),
+            // Which of its blocks cannot be read is found out there.
+            Op::Read if self.medium.is_summed() => return self.hand_over(flight),
             Op::Write if is_durable(&flight.op) => match self.medium.durable_failed(errno) {
                 Some(failure) => failure,
                 None => return self.hand_over(flight),

@@ -6,14 +6,14 @@
 //! for their blocks: bytes and checksums change in it together, and a part of a block is read, verified, changed and written whole.
 //!
 //! Blocks are thus kept apart here and not by the caller: the alignment of the store is that of its system calls. `changes` has the
-//! changes; here are the reads, and what both need.
+//! changes; here are the reads, and what both need. A block that the device cannot read is one that does not match: see `unreadable`.
 
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::wire::digest::{
-    Corrupt, DIGEST_BLOCK_BYTES, DIGEST_BYTES, is_mark, put_corrupt, put_digest, put_expected,
+    Corrupt, DIGEST_BLOCK_BYTES, DIGEST_BYTES, is_mark, mark_of, put_corrupt, put_digest, put_expected,
 };
 use rustix::io::Errno;
 
@@ -22,9 +22,10 @@ use super::super::holes;
 use super::super::sums::format::{BLOCK_BYTES, SLOT_BLOCKS_MAX, crc_of_sum, sum_of, sum_of_parts};
 use super::super::sums::{LOAD_MAX, Sums, SumsError, SumsStatus};
 use super::super::{StoreOp, TryRead, sys};
-use super::{DAMAGED, Medium, SUMMED, is_durable, unsupported};
+use super::{DAMAGED, Medium, SUMMED, failure_of, is_durable, unsupported};
 
 mod changes;
+mod unreadable;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -120,6 +121,7 @@ impl Medium {
                 self.nowait_missing.store(true, Ordering::Relaxed);
                 return TryRead::Miss;
             }
+            Err(e) if failure_of(e) == Failure::Io => return TryRead::Miss,
             Err(e) => return TryRead::Failed(self.failed("read", e)),
         }
         if match_all([head, buf, tail], expected) { TryRead::Hit } else { TryRead::Miss }
@@ -195,7 +197,7 @@ impl Medium {
 
     /// Reads the blocks of a window, and fails if one of them does not match.
     fn read_verified(&self, sums: &Sums, start: u64, blocks: &mut [u8], is_unverified: bool) -> Result<(), Failure> {
-        self.read_exact(start, blocks)?;
+        self.read_blocks(sums, start, blocks, false)?;
         let mut result = Ok(());
         self.verify(sums, start, blocks, |block, bytes| {
             let judged = self.judge(sums, block, bytes, is_unverified);
@@ -256,15 +258,17 @@ impl Medium {
     /// The same within a section that has the block.
     fn judge_within(&self, sums: &Sums, block: u64, bytes: &mut [u8], is_unverified: bool) -> Result<(), Failure> {
         let at = block * BLOCK;
-        let mut bounce = Bounce::new(self.align_bytes());
-        let mut expected = [0];
+        let (mut expected, mut is_read) = ([0], true);
         for is_again in [false, true] {
             if is_again && !self.is_direct() {
                 // The bytes may be right on the flash, and were damaged on the way or in memory.
                 self.drop_pages(at, bytes.len() as u64);
             }
-            self.read(at, bytes, &mut bounce)?;
+            is_read = self.read_block(sums, block, bytes)?;
             sums.load(block, &mut expected).map_err(|e| self.sums_failed("read", e))?;
+            if !is_read {
+                break;
+            }
             if sum_of(bytes) == expected[0] {
                 return Ok(());
             }
@@ -279,14 +283,18 @@ impl Medium {
             );
             return Ok(());
         }
-        Err(self.found_bad(sums, block))
+        Err(self.found_bad(sums, block, is_read))
     }
 
-    fn found_bad(&self, sums: &Sums, block: u64) -> Failure {
+    fn found_bad(&self, sums: &Sums, block: u64, is_read: bool) -> Failure {
         if sums.found_bad(block) {
+            let why = if is_read {
+                "does not match its checksum: the flash returned other bytes than were written"
+            } else {
+                "cannot be read, and others near it can"
+            };
             log::error!(
-                "{}: the block at {} does not match its checksum: the flash returned other bytes than were written. \
-                 It is answered as an error until it is written again, from another copy",
+                "{}: the block at {} {why}. It is answered as an error until it is written again, from another copy",
                 self.path.display(),
                 block * BLOCK,
             );
@@ -303,8 +311,8 @@ impl Medium {
         }
         let (at, mut expected) = (block * BLOCK, [0]);
         sums.load(block, &mut expected).map_err(|e| self.sums_failed("read", e))?;
-        self.read_flash(at, bytes)?;
-        if sum_of(bytes) == expected[0] {
+        let is_read = self.read_blocks(sums, at, bytes, true)?;
+        if is_read && sum_of(bytes) == expected[0] {
             return Ok(());
         }
         if !self.is_direct() && self.read_exact(at, bytes).is_ok() && sum_of(bytes) == expected[0] {
@@ -316,7 +324,10 @@ impl Medium {
             );
             return Ok(());
         }
-        Err(self.found_bad(sums, block))
+        if !is_read {
+            bytes.copy_from_slice(&mark_of(crc_of_sum(expected[0])));
+        }
+        Err(self.found_bad(sums, block, is_read))
     }
 
     /// Hashes blocks. For one that does not match its checksum that is told in place of a hash.
@@ -337,11 +348,7 @@ impl Medium {
             self.sum_units(sums, &window, bounce)?;
             let blocks = if is_from_flash && !self.is_direct() { &mut aligned } else { &mut *bounce };
             let blocks = blocks.slice(window.len_bytes);
-            if is_from_flash {
-                self.read_flash(window.start_bytes, blocks)?;
-            } else {
-                self.read_exact(window.start_bytes, blocks)?;
-            }
+            self.read_blocks(sums, window.start_bytes, blocks, is_from_flash)?;
             let (mut corrupt, mut result) = (Vec::new(), Ok(()));
             self.verify(sums, window.start_bytes, blocks, |block, bytes| {
                 let judged = if is_from_flash {

@@ -182,6 +182,152 @@ fn what_the_page_cache_has_and_the_flash_has_not_is_written_again() {
     assert_eq!((found[2], found[1], rewritten), (CORRUPT, right[1], 1));
 }
 
+/// A loop device whose last blocks the flash cannot read, with checksums.
+struct Unreadable {
+    dir: tempfile::TempDir,
+    device: Loop,
+    rig: Rig,
+    /// What the last 256 KiB hold.
+    all: Vec<u8>,
+}
+
+impl Unreadable {
+    const BLOCK: usize = 4096;
+    const BLOCKS: usize = 64;
+    const START: u64 = SIZE_BYTES - (Self::BLOCKS * Self::BLOCK) as u64;
+    const LOST: usize = 2;
+
+    fn new(variant: Variant) -> Unreadable {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        File::create(&image).unwrap().set_len(SIZE_BYTES).unwrap();
+        let device = Loop::over(&image);
+        // The kernel does not evict pages that are mapped.
+        let config = StoreConfig { mapped: Mapping::Off, ..config(&device.0, SIZE_BYTES, variant) };
+        let mut rig = Rig::open(config);
+        rig.store.make_sums(&dir.path().join("sums"), ExtentId([7; 16]), ExtentId([8; 16])).unwrap();
+        let all = pattern(5, Self::BLOCKS * Self::BLOCK);
+        rig.result(write(1, Self::START, all.clone())).unwrap();
+        assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+        Unreadable { dir, device, rig, all }
+    }
+
+    /// Has the flash lose all behind `len_bytes`. A write there brings that block back.
+    fn lose_behind(&self, len_bytes: u64) {
+        let image = File::options().write(true).open(self.dir.path().join("image")).unwrap();
+        image.set_len(len_bytes).unwrap();
+    }
+
+    fn lose_last(&self) {
+        self.lose_behind(SIZE_BYTES - (Self::LOST * Self::BLOCK) as u64);
+    }
+
+    fn drop_cached(&self) {
+        let is_cached = |number: u64| {
+            let at = Self::START + number * Self::BLOCK as u64;
+            self.rig.store.try_read(at, &mut [0; Self::BLOCK]) == TryRead::Hit
+        };
+        evict(&self.device.0, || !(0..Self::BLOCKS as u64).any(is_cached));
+    }
+
+    /// Reads a part of the last 256 KiB, and sees that no faster way gives anything else.
+    fn read(&mut self, offset: usize, len: usize) -> Result<(), Failure> {
+        let mut fast = vec![0xee; len];
+        let tried = self.rig.store.try_read(Self::START + offset as u64, &mut fast);
+        assert!(matches!(tried, TryRead::Hit | TryRead::Miss), "{tried:?}");
+        if tried == TryRead::Hit {
+            assert_eq!(fast, self.all[offset..offset + len]);
+        }
+        let read = self.rig.read(Self::START + offset as u64, len)?;
+        assert!(read == self.all[offset..offset + len], "{offset} {len}");
+        Ok(())
+    }
+
+    fn digest(&mut self, flags: OpFlags) -> Result<Vec<u64>, Failure> {
+        use flashmob_core::wire::digest::{answer_bytes, digests};
+        let len = (Self::BLOCKS * Self::BLOCK) as u32;
+        let data = vec![9; answer_bytes(len) as usize];
+        let done = self.rig.one(StoreOp { data, flags, ..bare(Op::Digest, Self::START, len) });
+        done.result.map(|()| digests(&done.data).collect())
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn a_block_that_the_flash_cannot_read_is_one_that_does_not_match() {
+    use flashmob_core::wire::digest::{Corrupt, digest_of};
+    const BLOCK: usize = Unreadable::BLOCK;
+    const GOOD: usize = (Unreadable::BLOCKS - Unreadable::LOST) * BLOCK;
+    for variant in variants() {
+        let mut bed = Unreadable::new(variant);
+        bed.lose_last();
+        bed.drop_cached();
+        let whole = bed.all.len();
+        for (offset, len, is_bad) in [
+            (GOOD, BLOCK, true),
+            (whole - 1, 1, true),
+            (0, whole, true),
+            (GOOD - 1, 2, true),
+            (0, GOOD, false),
+            (GOOD - BLOCK, BLOCK, false),
+            (GOOD - 1, 1, false),
+        ] {
+            let expected = if is_bad { Err(Failure::Corrupt) } else { Ok(()) };
+            assert_eq!(bed.read(offset, len), expected, "{variant:?}: {offset}+{len}");
+            let mut op = read(1, Unreadable::START + offset as u64, len);
+            op.flags = OpFlags::UNVERIFIED;
+            assert_eq!(bed.rig.result(op), expected, "{variant:?}: it has no bytes that could be taken as they are");
+        }
+        // A digest tells which bytes another copy would heal it with, and that there are none here.
+        let mut told: Vec<u64> = bed.all.chunks(BLOCK).map(digest_of).collect();
+        for (hash, block) in told.iter_mut().zip(bed.all.chunks(BLOCK)).skip(Unreadable::BLOCKS - Unreadable::LOST) {
+            *hash = Corrupt { expected: flashmob_core::checksum::checksum(block), is_marked: true }.code();
+        }
+        for flags in [OpFlags::EXPECTED, OpFlags::EXPECTED.with(OpFlags::FROM_FLASH)] {
+            assert_eq!(bed.digest(flags), Ok(told.clone()), "{variant:?} {flags:?}");
+        }
+        let status = bed.rig.store.sums_status().unwrap();
+        assert!(status.bad_blocks == 2 && status.adopted_blocks + status.rewritten_blocks == 0, "{status:?}");
+        // A part of it cannot be changed; a write of the whole block heals it.
+        let at = Unreadable::START + GOOD as u64;
+        for (offset, len) in [(at, 1), (at - BLOCK as u64, BLOCK + 1), (at + BLOCK as u64 + 7, 9)] {
+            assert_eq!(bed.rig.result(write(1, offset, vec![1; len])), Err(Failure::Corrupt), "{variant:?}");
+        }
+        let lost = bed.all[GOOD..].to_vec();
+        for (number, block) in lost.chunks(BLOCK).enumerate() {
+            assert_eq!(bed.rig.result(write(1, at + (number * BLOCK) as u64, block.to_vec())), Ok(()));
+        }
+        assert_eq!(bed.rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+        bed.drop_cached();
+        assert_eq!(bed.read(0, whole), Ok(()), "{variant:?}");
+        assert_eq!(bed.rig.store.sums_status().unwrap().bad_blocks, 0);
+        // Where nothing near by can be read either it is the device that fails.
+        bed.lose_behind(Unreadable::START);
+        bed.drop_cached();
+        assert_eq!(bed.read(GOOD, BLOCK), Err(Failure::Io), "{variant:?}");
+        assert_eq!(bed.digest(OpFlags::EXPECTED), Err(Failure::Io), "{variant:?}");
+        assert_eq!(bed.digest(OpFlags::FROM_FLASH), Err(Failure::Io), "{variant:?}");
+        assert_eq!(bed.rig.store.sums_status().unwrap().bad_blocks, 0);
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn what_the_page_cache_has_and_the_flash_cannot_read_is_written_again() {
+    use flashmob_core::wire::digest::digest_of;
+    for variant in variants().into_iter().filter(|&(_, direct)| !direct) {
+        let mut bed = Unreadable::new(variant);
+        bed.lose_last();
+        let right: Vec<u64> = bed.all.chunks(Unreadable::BLOCK).map(digest_of).collect();
+        assert_eq!(bed.digest(OpFlags::FROM_FLASH), Ok(right), "{variant:?}");
+        let status = bed.rig.store.sums_status().unwrap();
+        assert_eq!((status.rewritten_blocks, status.bad_blocks), (2, 0), "{variant:?}");
+        assert_eq!(bed.rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+        bed.drop_cached();
+        assert_eq!(bed.read(0, bed.all.len()), Ok(()), "{variant:?}");
+    }
+}
+
 #[test]
 #[ignore = "needs root and a loop device on a small file system"]
 fn the_next_process_sees_what_a_flash_lacks_after_a_failed_flush() {

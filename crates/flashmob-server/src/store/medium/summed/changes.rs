@@ -150,7 +150,7 @@ impl Medium {
                 continue;
             }
             let (start_bytes, edge) = (window.start_bytes + start as u64, &mut blocks[start..end]);
-            self.read_exact(start_bytes, edge)?;
+            self.read_blocks(sums, start_bytes, edge, false)?;
             let mut result = Ok(());
             self.verify(sums, start_bytes, edge, |block, bytes| {
                 result = result.and(self.judge_within(sums, block, bytes, false));
