@@ -60,7 +60,9 @@ pub struct NodeArgs {
     /// Bypass the page cache (O_DIRECT).
     #[arg(long)]
     direct: bool,
-    /// Serve small reads of cached data from a memory mapping, without a system call: auto (where it is safe), or off.
+    /// Serve small reads of cached data from a memory mapping, without a system call: auto (where it is safe; not in
+    /// volumes with copies, where each read is verified by its checksum), on (there, too: data that comes back from the
+    /// flash may be served for a second without being verified), or off.
     #[arg(long, value_enum, default_value = "auto")]
     mapped: MappedArg,
     /// Order in which reads and writes go to the flash: sorted (ascending offsets, neighbours merged), or arrival (as P1's nodes did).
@@ -144,6 +146,7 @@ enum BuffersArg {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum MappedArg {
     Auto,
+    On,
     Off,
 }
 
@@ -166,6 +169,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         direct: args.direct,
         mapped: match args.mapped {
             MappedArg::Auto => Mapping::Auto,
+            MappedArg::On => Mapping::On,
             MappedArg::Off => Mapping::Off,
         },
         no_io: args.no_io,

@@ -73,7 +73,7 @@ struct Bed {
 impl Bed {
     fn open(path: &Path, size_bytes: u64, way: Way, has_sums: bool) -> Bed {
         let (wake, woken) = channel();
-        let mapped = if way == Way::Mapped { Mapping::Auto } else { Mapping::Off };
+        let mapped = if way == Way::Mapped { Mapping::On } else { Mapping::Off };
         let config = StoreConfig {
             size_bytes: Some(size_bytes),
             threads: 1,

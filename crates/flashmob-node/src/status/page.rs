@@ -108,10 +108,11 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
         (
             "reads",
             format!(
-                "{} requested; {} from the page cache without blocking, {} of them mapped",
+                "{} requested; {} from the page cache without blocking, {} of them mapped{}",
                 Bytes(n.counters.read_bytes),
                 count(n.counters.fast_reads),
-                count(n.mapped_reads)
+                count(n.mapped_reads),
+                if n.mapped && n.sums.is_some() { " (`--mapped on`: not each is verified)" } else { "" }
             ),
         ),
         (

@@ -113,7 +113,7 @@ fn read_local(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<NodeSour
     let engines = [("threads", Engine::Threads), ("io_uring", Engine::IoUring)];
     let engine = section.choice("engine", &engines).unwrap_or_default();
     let direct = section.flag("direct");
-    let mappings = [("auto", Mapping::Auto), ("off", Mapping::Off)];
+    let mappings = [("auto", Mapping::Auto), ("on", Mapping::On), ("off", Mapping::Off)];
     let mapped = section.choice("mapped", &mappings).unwrap_or_default();
     let path = read_path(section, reader)?;
     if !section.has("size") && !(reader.exists)(&path) {

@@ -134,7 +134,12 @@ fn write_node(node: &NodeConfig, lines: &mut Lines) {
             lines.line("threads", threads);
             lines.line("engine", in_quotes(if *engine == Engine::Threads { "threads" } else { "io_uring" }));
             lines.line("direct", direct);
-            lines.line("mapped", in_quotes(if *mapped == Mapping::Auto { "auto" } else { "off" }));
+            let mapped = match mapped {
+                Mapping::Auto => "auto",
+                Mapping::On => "on",
+                Mapping::Off => "off",
+            };
+            lines.line("mapped", in_quotes(mapped));
         }
     }
     lines.maybe("size", node.size_bytes.map(|bytes| Size(bytes).to_toml()));

@@ -182,6 +182,14 @@ impl Medium {
         }
     }
 
+    /// Logs that an extent with checksums is not mapped.
+    pub fn tell_not_mapped(&self) {
+        log::info!(
+            "{}: not mapped: it has checksums, and each read is verified (`--mapped on` does without that for cached data)",
+            self.path.display()
+        );
+    }
+
     /// The extent in memory, if it was mapped.
     #[inline]
     pub fn mapped(&self) -> Option<&Mapped> {

@@ -104,9 +104,11 @@ pub enum Engine {
 /// Whether small reads that the page cache has may be answered from a memory mapping, without a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
-    /// Where it is safe and pays.
+    /// Where it is safe and pays, and gives up no check: not of an extent with checksums.
     #[default]
     Auto,
+    /// Also of an extent with checksums, though a page that is evicted and comes back between two looks at it is not verified.
+    On,
     /// Never.
     Off,
 }
@@ -158,7 +160,7 @@ pub struct Store {
     engine: Running,
     completions: Arc<Completions>,
     medium: Arc<Medium>,
-    may_map: bool,
+    mapping: Mapping,
 }
 
 #[derive(Debug)]
@@ -213,7 +215,7 @@ impl Store {
         let path: &Path = &config.path;
         let opened = open::open(path, config.size_bytes, config.grow, config.direct)?;
         let is_plain = !config.direct && !config.no_io && config.model.is_none();
-        let may_map = config.mapped == Mapping::Auto && is_plain;
+        let mapping = if is_plain { config.mapped } else { Mapping::Off };
         let mut medium = Medium::new(path, opened);
         let completions = Arc::new(Completions::new(start, wake));
         if is_plain {
@@ -238,7 +240,7 @@ impl Store {
             }
             None => Running::OnFile(start_engine(&completions)?),
         };
-        Ok(Store { engine, completions, medium, may_map })
+        Ok(Store { engine, completions, medium, mapping })
     }
 
     /// Begins to serve: failed syncs go into `record` from now on. If it has one, what the flash may lack is dropped from memory first, here and
@@ -248,8 +250,10 @@ impl Store {
             self.medium.drop_cached(&record, sums_path)?;
         }
         self.medium.record_with(record);
-        if self.may_map {
-            self.medium.map();
+        match (self.mapping, sums_path) {
+            (Mapping::Off, _) => {}
+            (Mapping::Auto, Some(_)) => self.medium.tell_not_mapped(),
+            (Mapping::Auto, None) | (Mapping::On, _) => self.medium.map(),
         }
         Ok(())
     }
@@ -308,7 +312,7 @@ impl Store {
         let units = LazyCell::new(|| self.medium.units_with_data(sums::format::UNIT_BYTES));
         let has_data = |unit: u64| units.get(unit as usize).copied().unwrap_or(true);
         let sums = Sums::create(path, extent_id, self.size_bytes(), nonce, has_data)?;
-        self.medium.keep_sums(sums)
+        self.keep_sums(sums)
     }
 
     /// Whether there may be room for [`Store::make_sums`].
@@ -319,7 +323,7 @@ impl Store {
     /// Keeps the checksums of an open file from now on: reads are answered with bytes that match, or with
     /// [`Failure::Corrupt`](flashmob_core::op::Failure::Corrupt). To be called before the first operation. May block.
     pub fn keep_sums(&self, sums: Sums) -> Result<(), SumsError> {
-        self.medium.keep_sums(sums)
+        self.medium.keep_sums(sums, self.mapping == Mapping::On)
     }
 
     /// Gives the checksums another nonce, on the flash: see [`Sums::renew`]. May block.

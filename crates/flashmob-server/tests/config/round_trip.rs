@@ -30,7 +30,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn node() -> impl Strategy<Value = NodeConfig> {
     let engine = prop_oneof![Just(Engine::Threads), Just(Engine::IoUring)];
-    let mapped = prop_oneof![Just(Mapping::Auto), Just(Mapping::Off)];
+    let mapped = prop_oneof![Just(Mapping::Auto), Just(Mapping::On), Just(Mapping::Off)];
     let local = ("[a-zé' \"]{1,8}", 1usize..=64, engine, any::<bool>(), mapped).prop_map(
         |(name, threads, engine, direct, mapped)| NodeSource::Local {
             path: PathBuf::from(format!("/x/{name}")),

@@ -36,8 +36,8 @@ const _: () = assert!(BLOCK_BYTES == DIGEST_BLOCK_BYTES as usize);
 
 impl Medium {
     /// Keeps checksums from now on. First settles the changes that a killed process left unfinished. May block; to be called once, before
-    /// anything else uses them.
-    pub fn keep_sums(&self, sums: Sums) -> Result<(), SumsError> {
+    /// anything else uses them. `stays_mapped`: reads may be answered from the mapping all the same, which are not all verified.
+    pub fn keep_sums(&self, sums: Sums, stays_mapped: bool) -> Result<(), SumsError> {
         for (slot, change) in sums.unfinished()? {
             sums.settled(self.settle(&sums, &change));
             let emptied = sums.empty(slot);
@@ -50,8 +50,20 @@ impl Medium {
                 self.path.display()
             );
         }
-        if let Some(mapped) = self.mapped.get() {
-            mapped.verify_from_now_on();
+        match self.mapped.get() {
+            None => {}
+            Some(mapped) if stays_mapped => {
+                mapped.verify_from_now_on();
+                log::warn!(
+                    "{}: mapped, though it has checksums: a page that is evicted and comes back from the flash between two looks at it, \
+                     a second apart, is served without being verified",
+                    self.path.display()
+                );
+            }
+            Some(mapped) => {
+                mapped.give_up();
+                self.tell_not_mapped();
+            }
         }
         if self.sums.set(sums).is_ok() {
             self.state.fetch_or(SUMMED, Ordering::AcqRel);

@@ -79,13 +79,18 @@ impl Rig {
 
     /// The same with what earlier processes have recorded.
     pub fn begun(config: StoreConfig, record: SyncRecord) -> Rig {
+        Rig::with_sums(config, record, None)
+    }
+
+    /// The same for an extent that has checksums there.
+    pub fn with_sums(config: StoreConfig, record: SyncRecord, sums_path: Option<&Path>) -> Rig {
         let (wake, woken) = channel();
         let wake = move || {
             // Woken for what nobody waits for any more, when the store is dropped.
             let _ = wake.send(());
         };
         let store = Store::open(config, Instant::now(), wake).unwrap_or_else(|e| panic!("{e}"));
-        store.begin(record, None).unwrap_or_else(|e| panic!("{e}"));
+        store.begin(record, sums_path).unwrap_or_else(|e| panic!("{e}"));
         Rig { store, woken }
     }
 

@@ -17,6 +17,7 @@ const NONCE: ExtentId = ExtentId([8; 16]);
 struct Bed {
     dir: tempfile::TempDir,
     variant: Variant,
+    mapped: Mapping,
     rig: Rig,
 }
 
@@ -27,12 +28,21 @@ impl Bed {
 
     /// The same over a file that `prepare` has filled.
     fn over(variant: Variant, prepare: impl FnOnce(&Path)) -> Bed {
+        Bed::with(variant, Mapping::Auto, prepare)
+    }
+
+    /// The same in the page cache, which may be mapped.
+    fn mapped(mapped: Mapping) -> Bed {
+        Bed::with((Engine::Threads, false), mapped, |_| ())
+    }
+
+    fn with(variant: Variant, mapped: Mapping, prepare: impl FnOnce(&Path)) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         File::create(dir.path().join("data")).unwrap().set_len(SIZE_BYTES).unwrap();
         prepare(&dir.path().join("data"));
-        let rig = Rig::open(config(&dir.path().join("data"), SIZE_BYTES, variant));
+        let rig = Rig::open(StoreConfig { mapped, ..config(&dir.path().join("data"), SIZE_BYTES, variant) });
         rig.store.make_sums(&dir.path().join("data.sums"), EXTENT, NONCE).unwrap();
-        Bed { dir, variant, rig }
+        Bed { dir, variant, mapped, rig }
     }
 
     fn data(&self) -> PathBuf {
@@ -45,13 +55,15 @@ impl Bed {
 
     /// Ends the store, does something to its files, and opens it again.
     fn reopened(self, meanwhile: impl FnOnce(&Path, &Path)) -> Bed {
-        let Bed { dir, variant, rig } = self;
+        let Bed { dir, variant, mapped, rig } = self;
         drop(rig);
         meanwhile(&dir.path().join("data"), &dir.path().join("data.sums"));
-        let rig = Rig::open(config(&dir.path().join("data"), SIZE_BYTES, variant));
-        let (sums, _) = Sums::open(&dir.path().join("data.sums"), EXTENT, SIZE_BYTES, &[NONCE]).unwrap();
+        let sums_path = dir.path().join("data.sums");
+        let config = StoreConfig { mapped, ..config(&dir.path().join("data"), SIZE_BYTES, variant) };
+        let rig = Rig::with_sums(config, SyncRecord::load(None, Vec::new()), Some(&sums_path));
+        let (sums, _) = Sums::open(&sums_path, EXTENT, SIZE_BYTES, &[NONCE]).unwrap();
         rig.store.keep_sums(sums).unwrap();
-        Bed { dir, variant, rig }
+        Bed { dir, variant, mapped, rig }
     }
 
     fn write(&mut self, offset_bytes: usize, data: &[u8]) -> Result<(), Failure> {
@@ -501,7 +513,7 @@ fn a_page_that_comes_back_from_the_flash_is_verified_before_the_mapping_answers(
     if is_left_out("nowait") {
         return;
     }
-    let mut bed = Bed::new((Engine::Threads, false));
+    let mut bed = Bed::mapped(Mapping::On);
     let all = blocks(3, 64);
     bed.write(0, &all).unwrap();
     bed.rig.result(bare(Op::Flush, 0, 0)).unwrap();
@@ -536,6 +548,36 @@ fn a_page_that_comes_back_from_the_flash_is_verified_before_the_mapping_answers(
     assert_eq!(bed.rig.store.try_read(5 * BLOCK as u64, &mut [0; BLOCK]), TryRead::Miss, "resident, and not verified");
     for at in [4, 6] {
         assert_eq!(bed.read(at * BLOCK, BLOCK), Ok(all[at * BLOCK..(at + 1) * BLOCK].to_vec()));
+    }
+}
+
+#[test]
+fn each_read_is_verified_unless_the_mapping_is_asked_for() {
+    // Before it had checksums it was mapped; one that has them when it is opened is not.
+    let mut bed = Bed::mapped(Mapping::Auto);
+    let all = blocks(3, 64);
+    bed.write(0, &all).unwrap();
+    bed.rig.result(bare(Op::Flush, 0, 0)).unwrap();
+    let read_all = |bed: &Bed| {
+        for n in 1..4 {
+            bed.rig.store.tick(Time(n * 1_100_000_000));
+            for at in (0..64).cycle().take(300) {
+                let mut buf = [0; BLOCK];
+                if bed.rig.store.try_read((at * BLOCK) as u64, &mut buf) == TryRead::Hit {
+                    assert_eq!(buf, all[at * BLOCK..(at + 1) * BLOCK]);
+                }
+            }
+        }
+        bed.rig.store.mapped_status()
+    };
+    let is_off = |status: MappedStatus| status.is_given_up && status.reads == 0;
+    let status = read_all(&bed);
+    assert!(status.is_none_or(is_off), "{status:?}");
+    assert_eq!(read_all(&bed.reopened(|_, _| ())), None);
+    // Where the system has what a mapping needs.
+    if status.is_some() {
+        let on = Bed::mapped(Mapping::On).reopened(|_, _| ()).rig.store.mapped_status();
+        assert!(on.is_some_and(|status| !status.is_given_up), "to be had all the same: {on:?}");
     }
 }
 
@@ -702,7 +744,7 @@ fn checksums_go_on_when_an_extent_grows() {
             let path = dir.path().join("data.sums");
             let (sums, _) = Sums::open(&path, EXTENT, grown_bytes, &[NONCE]).unwrap();
             rig.store.keep_sums(sums).unwrap();
-            let mut bed = Bed { dir, variant, rig };
+            let mut bed = Bed { dir, variant, mapped: Mapping::Auto, rig };
             assert_eq!(bed.read(7 * BLOCK, BLOCK), Err(Failure::Corrupt), "{variant:?} {grown_bytes}");
             assert_eq!(bed.read(8 * BLOCK, 2 * BLOCK).as_deref(), Ok(&first[BLOCK..]));
             assert_eq!(bed.read(last_at, last.len()).as_deref(), Ok(&last[..]));
