@@ -195,6 +195,8 @@ listed! {
         AcceptedLossUntold => "accepted-loss-untold",
         /// Copies on a node that was given up count as current though another copy of their chunks became so.
         ReturnedCopyCurrent => "returned-copy-current",
+        /// The only current copy of a chunk is made equal to one that lacks something.
+        LastCopyResynced => "last-copy-resynced",
         /// The copy that becomes current as a loss is accepted is used before that is durable.
         AcceptedEarly => "accepted-early",
         /// A map whose end was dropped is served at once, as if that had never had effect.

@@ -49,8 +49,8 @@ pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use copies::{
     AcceptLossError, AcceptedLoss, Added, BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus,
     EVICT_AFTER, Flaw, JoinError, LeaseStatus, MemberStatus, MoveError, MovesStatus, NewNode, Outlook, PassKept,
-    PassStatus, PauseError, RemoveError, ReplaceError, Replaced, ResizeError, Resized, SETTLE_AFTER, ScrubError,
-    ScrubKept, ScrubSpec, ScrubStatus, ShrinkStatus, lasts_until,
+    PassStatus, PauseError, RemoveError, ReplaceError, Replaced, ResizeError, Resized, ResyncError, Resynced,
+    SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus, ShrinkStatus, lasts_until,
 };
 use copies::{Copies, Lane};
 pub use late::{FLUSH_TIMEOUTS_MAX, LATENESS_MAX};

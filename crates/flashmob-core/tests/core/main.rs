@@ -15,6 +15,7 @@ mod copies_open;
 mod copies_pause;
 mod copies_pieces;
 mod copies_rescue;
+mod copies_resync;
 mod copies_rot;
 mod copies_scrub;
 mod copies_shrink;

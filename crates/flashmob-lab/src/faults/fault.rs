@@ -128,10 +128,12 @@ pub enum Fault {
     /// The node's process is killed, for so long at most. The gateway is killed once its map's last batch says that the node lacks something, or at
     /// once; that batch is damaged; and the nodes that may know it are away for so long. Of volumes with copies.
     MapRot(usize, Duration, Option<Duration>),
+    /// Somebody has the node's copies made equal to others. Of volumes with copies.
+    Resync(usize),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 51;
+pub const FAULT_KINDS: usize = 52;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,6 +213,7 @@ impl Fault {
         "last copy",
         "hot backup",
         "map rot",
+        "resync",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -268,6 +271,7 @@ impl Fault {
             Fault::LastCopy(..) => 48,
             Fault::HotBackup(..) => 49,
             Fault::MapRot(..) => 50,
+            Fault::Resync(_) => 51,
         }
     }
 
@@ -397,7 +401,12 @@ impl World {
         // These count when they come about, if they do.
         self.ctx.totals.faults[fault.kind()] += u64::from(!matches!(
             fault,
-            Fault::HotBackup(..) | Fault::OldMap(..) | Fault::StolenKey(_) | Fault::RotBehind(_) | Fault::MapRot(..)
+            Fault::HotBackup(..)
+                | Fault::OldMap(..)
+                | Fault::StolenKey(_)
+                | Fault::RotBehind(_)
+                | Fault::MapRot(..)
+                | Fault::Resync(_)
         ));
         let now = self.ctx.now;
         match fault {
@@ -495,6 +504,7 @@ impl World {
             Fault::StolenKey(lasts) => self.steal_key(lasts),
             Fault::Pause(node, lasts) => self.pause(node, lasts),
             Fault::Measure(node, is_flash) => self.measure(node, is_flash),
+            Fault::Resync(node) => self.resync(node),
             Fault::Drain(node, lasts) => self.drain(node, lasts),
             Fault::Balance => self.balance(),
             Fault::Join(overwrites) => self.join(overwrites),

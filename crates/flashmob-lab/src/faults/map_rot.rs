@@ -10,7 +10,7 @@ use flashmob_core::units::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::fault::{FAULT_KINDS, Fault};
+use super::fault::Fault;
 use super::remount::Stop;
 use super::scenario::Scenario;
 use super::trace::What;
@@ -151,7 +151,7 @@ impl World {
 
     /// Whether the map's end was damaged: nodes refuse it then, until it has what their mirrors have.
     pub(super) fn has_map_rotted(&self) -> bool {
-        self.ctx.totals.faults[FAULT_KINDS - 1] > 0
+        self.ctx.totals.faults[Fault::MapRot(0, Duration::ZERO, None).kind()] > 0
     }
 
     /// Whether nothing is served, as the end of the map was dropped.

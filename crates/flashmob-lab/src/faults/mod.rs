@@ -25,6 +25,7 @@
 //! | `record.rs` | nodes cannot write what they record of themselves |
 //! | `open.rs` | few chunks may be open at once |
 //! | `pause.rs` | nodes are paused and measured |
+//! | `resync.rs` | copies of a node are made equal to others |
 //! | `rot_behind.rs` | the only current copy rots while another is behind |
 //! | `scrub.rs` | scrubs, and what they must have found |
 //! | `killed/` | somebody is killed in the middle of a change |
@@ -69,6 +70,7 @@ mod pause;
 mod record;
 mod remount;
 mod replace;
+mod resync;
 mod rot_behind;
 mod samples;
 mod scenario;

@@ -31,6 +31,7 @@ use super::pause;
 use super::record;
 use super::remount;
 use super::replace;
+use super::resync;
 use super::rot_behind;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
@@ -153,6 +154,7 @@ impl Scenario {
         map_rot::draw_power(&mut SmallRng::seed_from_u64(seed ^ 0x90_3e4c), &mut scenario);
         blackout::draw_beside_moves(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c303), &mut scenario);
         open::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0093_0a7c), &mut scenario);
+        resync::draw(&mut SmallRng::seed_from_u64(seed ^ 0x004e_597c), &mut scenario);
         scenario
     }
 }

@@ -24,6 +24,7 @@ mod place;
 mod recorded;
 mod report;
 mod resize;
+mod resync;
 pub mod scrub_file;
 mod secure;
 mod server;

@@ -77,6 +77,12 @@ impl GatewayServer {
                     self.answer_recorded(decided, asked.answer);
                 }
             }
+            VolumeQuestion::Resync(asked) => {
+                if asked.claim.take() {
+                    let decided = self.resync(now, &asked.request);
+                    self.answer_recorded(decided, asked.answer);
+                }
+            }
             VolumeQuestion::Resize(asked) => {
                 if asked.claim.take() {
                     self.resize(now, asked);

@@ -24,7 +24,8 @@ use report::Report;
 use trace::TraceReport;
 use volumes::{
     AcceptLossAnswer, AcceptLossRequest, AddAnswer, AddRequest, MoveAnswer, MoveRequest, PauseAnswer, PauseRequest,
-    RemoveAnswer, RemoveRequest, ResizeAnswer, ResizeRequest, ScrubAnswer, ScrubRequest, VolumesReport,
+    RemoveAnswer, RemoveRequest, ResizeAnswer, ResizeRequest, ResyncAnswer, ResyncRequest, ScrubAnswer, ScrubRequest,
+    VolumesReport,
 };
 
 use crate::net::Wake;
@@ -59,6 +60,8 @@ pub enum VolumeQuestion {
     Remove(Change<RemoveRequest, RemoveAnswer>),
     /// To accept the loss of chunks whose only current copies are gone.
     AcceptLoss(Change<AcceptLossRequest, AcceptLossAnswer>),
+    /// To make the copies on a node equal to others.
+    Resync(Change<ResyncRequest, ResyncAnswer>),
     /// To give one another size.
     Resize(Change<ResizeRequest, ResizeAnswer>),
     /// To pause a node, or to use it again.

@@ -524,6 +524,27 @@ pub struct AcceptLossAnswer {
     pub chunks_without_copy: Vec<u32>,
 }
 
+/// Asks a gateway to compare all copies on a node with others, and to make them equal to those. The body of a POST to `/volumes/resync`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResyncRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The number of the node.
+    pub node: usize,
+}
+
+/// The answer to a [`ResyncRequest`]: it is on record that the copies lack something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResyncAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// The node.
+    pub node: usize,
+    /// How many copies are made equal.
+    pub copies: u32,
+}
+
 /// Neighbouring chunks of which a copy on one node becomes current though it lacks something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

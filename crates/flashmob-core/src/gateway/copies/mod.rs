@@ -52,6 +52,7 @@ mod repair;
 mod replace;
 mod rescue;
 mod resize;
+mod resync;
 mod scrub;
 mod search;
 mod settle;
@@ -99,6 +100,7 @@ use places::{bit, each, mask};
 pub use replace::{ReplaceError, Replaced};
 use resize::Growth;
 pub use resize::{ResizeError, Resized};
+pub use resync::{ResyncError, Resynced};
 use scrub::Scrub;
 pub use scrub::{
     BAD_BLOCKS_MAX, BadBlock, BadRange, Flaw, PassKept, PassStatus, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,

@@ -54,7 +54,7 @@ pub enum PauseError {
 impl Copies {
     /// Chunks of a member that have fewer current copies on other members that can be used than a change needs: how many, and the first. If
     /// `is_strict`, copies that may differ, or have blocks that do not match, do not count.
-    fn needed(&self, cx: &Cx<'_>, member: u16, is_strict: bool) -> Option<(u32, u32)> {
+    pub(super) fn needed(&self, cx: &Cx<'_>, member: u16, is_strict: bool) -> Option<(u32, u32)> {
         let others_min = self.min_current.max(1) as u32;
         let has_too_few = |&(chunk, copy): &(u32, usize)| {
             let unfit = if is_strict { self.corrupt_of(chunk) } else { 0 };

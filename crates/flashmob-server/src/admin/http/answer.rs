@@ -157,6 +157,7 @@ async fn answer_to(
         "/volumes/scrub" => return change(asker, request, VolumeQuestion::Scrub).await,
         "/volumes/add" => return change(asker, request, VolumeQuestion::Add).await,
         "/volumes/accept-loss" => return change(asker, request, VolumeQuestion::AcceptLoss).await,
+        "/volumes/resync" => return change(asker, request, VolumeQuestion::Resync).await,
         "/volumes/remove" => return change(asker, request, VolumeQuestion::Remove).await,
         "/volumes/resize" => return change(asker, request, VolumeQuestion::Resize).await,
         "/volumes/move" => return change(asker, request, VolumeQuestion::Move).await,

@@ -1,4 +1,4 @@
-//! `flashmob volume`: the volumes of a gateway by node, adding and removing nodes, replacing a lost node's extent, accepting a loss, draining, pausing and measuring
+//! `flashmob volume`: the volumes of a gateway by node, adding and removing nodes, replacing a lost node's extent, accepting a loss, making copies equal, draining, pausing and measuring
 //! nodes, moving copies, scrubs, recovering a lost map, and converting linear volumes.
 
 mod accept;
@@ -10,6 +10,7 @@ mod pause;
 mod recover;
 mod replace;
 mod resize;
+mod resync;
 mod scrub;
 mod show;
 #[cfg(test)]
@@ -43,6 +44,7 @@ enum Command {
     Resize(resize::ResizeArgs),
     Replace(replace::ReplaceArgs),
     AcceptLoss(accept::AcceptLossArgs),
+    Resync(resync::ResyncArgs),
     Drain(moves::DrainArgs),
     Rebalance(moves::RebalanceArgs),
     Pause(pause::PauseArgs),
@@ -62,6 +64,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
         Command::Resize(args) => resize::run(args),
         Command::Replace(args) => replace::run(args),
         Command::AcceptLoss(args) => accept::run(args),
+        Command::Resync(args) => resync::run(args),
         Command::Drain(args) => moves::drain(args),
         Command::Rebalance(args) => moves::rebalance(args),
         Command::Pause(args) => pause::run(args),

@@ -106,7 +106,7 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
     }
     if !args.no_wait {
         let begun = Instant::now();
-        let bytes = wait(args, node.number)?;
+        let bytes = wait(&args.which, node.number, "making the copies again")?;
         if args.output != Form::Json {
             println!("{} copies, {} made again in {:.1} s", answer.copies, Bytes(bytes), begun.elapsed().as_secs_f64());
         }
@@ -175,21 +175,21 @@ fn ask(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offered: 
 }
 
 /// Waits until all copies on the node are current, with a progress line. Returns their bytes.
-fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
-    let mut line = ProgressLine::new("making the copies again");
+pub(super) fn wait(which: &NodeArgs, number: usize, doing: &'static str) -> anyhow::Result<u64> {
+    let mut line = ProgressLine::new(doing);
     let (mut answered, mut moved, mut last) = (Instant::now(), Instant::now(), u64::MAX);
     loop {
         std::thread::sleep(LOOK_EVERY);
         // The gateway may be busy, or be started again.
-        let report = match args.which.admin.open().and_then(|target| volumes(&target)) {
+        let report = match which.admin.open().and_then(|target| volumes(&target)) {
             Ok((report, _)) => report,
             Err(_) if answered.elapsed() < PATIENCE => continue,
             Err(error) => {
-                return Err(error.context("the extent was replaced, and the gateway does not answer any more"));
+                return Err(error.context("it is on record, and the gateway does not answer any more"));
             }
         };
         answered = Instant::now();
-        let volume = named(&report, &args.which.volume)?;
+        let volume = named(&report, &which.volume)?;
         let copies = volume.copies.as_ref().context("the volume has no copies")?;
         if let Some(why) = &copies.deposed {
             bail!("this gateway does not serve it any more: {}", printable(why));

@@ -175,6 +175,12 @@ pub(super) fn bad_lines(bad: &[BadPlace], unlisted_blocks: u64) -> Vec<String> {
     if unlisted_blocks > 0 {
         lines.push(format!("  and at least {unlisted_blocks} more blocks, for which the list had no room"));
     }
+    if bad.iter().any(|place| place.flaw == "differs") {
+        lines.push(
+            "if copies differ because those on one node are wrong, `flashmob volume resync ADDR:PORT VOLUME NODE` makes them equal to others"
+                .to_string(),
+        );
+    }
     lines
 }
 

@@ -176,8 +176,13 @@ fn what_cannot_be_mended_is_listed_up_to_twenty_places() {
         "{text}"
     );
     assert!(!text.contains(" more "), "{text}");
+    assert!(text.contains("`flashmob volume resync ADDR:PORT VOLUME NODE` makes them equal to others"), "{text}");
     let scrub = &mut volume.copies.as_mut().unwrap().scrub;
     scrub.bad.push(place(20, "unreadable"));
+    scrub.bad.remove(0);
+    assert!(!show::page(&volume, false).contains("volume resync"), "no copies differ");
+    let scrub = &mut volume.copies.as_mut().unwrap().scrub;
+    scrub.bad.push(place(21, "unreadable"));
     scrub.unlisted_blocks = 7;
     let text = show::page(&volume, false);
     assert!(text.contains("  and 1 more places; --output json has them all\n"), "{text}");

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::each;
+use super::super::{bit, each};
 use crate::copies::COPIES_MAX;
 use crate::enums::listed;
 
@@ -105,6 +105,22 @@ impl BadBlocks {
         let listed = self.blocks.range((chunk, blocks.start)..(chunk, blocks.end));
         let cleared: Vec<_> = listed.filter(|(_, (flaw, ..))| is_cleared(*flaw)).map(|(&place, _)| place).collect();
         for place in cleared {
+            self.blocks.remove(&place);
+            self.version += 1;
+            self.unlisted = 0;
+        }
+    }
+
+    /// A copy of a chunk is behind from now on: where the others have the same, nothing differs any more.
+    pub fn fell_behind(&mut self, chunk: u32, copy: usize) {
+        let is_over = |&(flaw, copies, hashes): &Known| {
+            let mut others = each(copies & !bit(copy)).map(|other| hashes.get(other));
+            let first = others.next();
+            flaw == Flaw::Differs && copies & bit(copy) != 0 && others.all(|hash| Some(hash) == first)
+        };
+        let listed = self.blocks.range((chunk, 0)..=(chunk, u32::MAX));
+        let over: Vec<_> = listed.filter(|(_, known)| is_over(known)).map(|(&place, _)| place).collect();
+        for place in over {
             self.blocks.remove(&place);
             self.version += 1;
             self.unlisted = 0;
