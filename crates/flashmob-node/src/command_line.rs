@@ -5,6 +5,9 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use flashmob_server::config::ConfigError;
+use flashmob_text::{harmless, message_lines};
+
 use crate::{WrongValue, discover, log_lines, node, status};
 
 /// The options of every command stand below its own.
@@ -143,13 +146,24 @@ fn reading_signs(command: clap::Command) -> clap::Command {
 #[must_use]
 pub fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
-        let text = words(&error);
-        // A report on a configuration begins so already.
-        let begin = if text.starts_with("error") { "" } else { "error: " };
-        // If this fails, the exit status still shows the failure.
-        let _ = writeln!(std::io::stderr(), "{begin}{text}");
+        tell_error(&error);
         if error.is::<WrongValue>() { ExitCode::from(STATUS_USAGE) } else { ExitCode::FAILURE }
     })
+}
+
+/// Writes an error to standard error. Parts of it may be anybody's text, such as a node's.
+pub fn tell_error(error: &anyhow::Error) {
+    // If this fails, the exit status still shows the failure.
+    let _ = writeln!(std::io::stderr(), "{}", told_error(error));
+}
+
+fn told_error(error: &anyhow::Error) -> String {
+    let text = words(error);
+    // A report on a configuration begins so already, and its blanks show where something is.
+    if error.downcast_ref::<ConfigError>().is_some() && text.starts_with("error") {
+        return text.split('\n').map(harmless).collect::<Vec<_>>().join("\n");
+    }
+    format!("error: {}", message_lines(&text).collect::<Vec<_>>().join("\n"))
 }
 
 /// The error and its causes, each text once: many errors contain their cause's.
@@ -202,6 +216,22 @@ mod tests {
         assert_eq!(error.exit_code(), i32::from(STATUS_USAGE));
         assert!(error.to_string().contains("invalid value '0' for '--nodes"), "{error}");
         assert!(read("flashmob-node discover --nodes 1").is_ok());
+    }
+
+    #[test]
+    fn no_error_steers_a_terminal_or_looks_like_two() {
+        let stranger = "refused: no\n\u{1b}[2Jerror: all is well\r\u{9b}1A";
+        let told = told_error(&anyhow::anyhow!("{stranger}").context("node tablet"));
+        assert_eq!(told.lines().filter(|line| line.starts_with("error")).count(), 1, "{told}");
+        assert!(!told.contains(['\u{1b}', '\r', '\u{9b}']), "{told}");
+        // Also if a stranger's text is all there is, or begins so itself.
+        let told = told_error(&anyhow::anyhow!("error: x\nerror: y"));
+        assert_eq!(told, "error: error: x\n  error: y");
+        // The report on a file shows where something is.
+        let path = std::path::Path::new("/nowhere\u{1b}[2J/x.toml");
+        let told = told_error(&flashmob_server::config::Config::load(path).unwrap_err().into());
+        assert!(told.starts_with("error: cannot read") && told.contains("\n = help: "), "{told}");
+        assert!(!told.contains('\u{1b}'), "{told}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use env_logger::fmt::Formatter;
 use env_logger::{Builder, Env};
-use flashmob_text::{harmless, shortened};
+use flashmob_text::message_lines;
 use log::Record;
 
 /// Begins to log, as much as `-v` and `-q`, or FLASHMOB_LOG, say.
@@ -18,28 +18,15 @@ pub fn start(verbose: u8, quiet: bool) {
     Builder::from_env(Env::default().filter_or("FLASHMOB_LOG", level)).format(write_record).init();
 }
 
-/// The most columns of a line of a message.
-const LINE_COLUMNS_MAX: usize = 1000;
-
 /// Writes a message. What it quotes may be anybody's text: it steers no terminal, and none of its lines looks like another message, also not where a terminal
 /// wraps it behind many blanks.
 fn write_record(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
     let style = out.default_level_style(record.level());
     let text = record.args().to_string();
-    let mut lines = text.split('\n').map(|line| shortened(&harmless(&with_single_blanks(line)), LINE_COLUMNS_MAX));
+    let mut lines = message_lines(&text);
     let first = lines.next().unwrap_or_default();
     writeln!(out, "[{} {style}{:<5}{style:#}] {first}", out.timestamp(), record.level())?;
-    lines.try_for_each(|line| writeln!(out, "  {line}"))
-}
-
-/// A line whose blanks are single ones, but for those before it.
-fn with_single_blanks(line: &str) -> String {
-    // Those that steer a terminal are shown.
-    let is_blank = |c: char| c.is_whitespace() && !c.is_control();
-    let words = line.trim_start_matches(is_blank);
-    let before = &line[..line.len() - words.len()];
-    let words: Vec<&str> = words.split(is_blank).filter(|word| !word.is_empty()).collect();
-    format!("{before}{}", words.join(" "))
+    lines.try_for_each(|line| writeln!(out, "{line}"))
 }
 
 #[cfg(test)]
@@ -62,12 +49,6 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
-    }
-
-    #[test]
-    fn blanks_do_not_push_words_into_a_line_of_their_own() {
-        assert_eq!(with_single_blanks("  busy;   \u{3000} [time INFO ] x  "), "  busy; [time INFO ] x");
-        assert_eq!(with_single_blanks(""), "");
     }
 
     #[test]

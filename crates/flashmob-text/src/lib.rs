@@ -27,4 +27,4 @@ pub use number::{bits_per_second, count, number, percent, sentence, short, time}
 pub use rate::{parse_bit_rate, parse_percent};
 pub use size::{Bytes, GIB, KIB, MIB, SizeError, parse_size};
 pub use table::{Colour, Row, Side, Table, aligned};
-pub use wrap::{columns, fold, harmless, quoted, quoted_beside_digits, shortened, wrapped};
+pub use wrap::{columns, fold, harmless, message_lines, one_line, quoted, quoted_beside_digits, shortened, wrapped};

@@ -69,6 +69,34 @@ pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// Somebody else's sentence behind a message: [`harmless`], on one line, with single spaces, at most `columns_max` columns wide. Unlike [`quoted`] it keeps its
+/// quotes: a remedy has commands in them.
+#[must_use]
+pub fn one_line(text: &str, columns_max: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    shortened(&harmless(&words.join(" ")), columns_max)
+}
+
+/// The most columns of a line of a message.
+const LINE_COLUMNS_MAX: usize = 1000;
+
+/// The lines of a message that may have anybody's text in it: they steer no terminal, and none but the first looks like the beginning of another message, also
+/// not where a terminal wraps it behind many blanks.
+pub fn message_lines(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.split('\n').map(|line| shortened(&harmless(&with_single_blanks(line)), LINE_COLUMNS_MAX));
+    lines.enumerate().map(|(at, line)| if at == 0 { line } else { format!("  {line}") })
+}
+
+/// A line whose blanks are single ones, but for those before it.
+fn with_single_blanks(line: &str) -> String {
+    // Those that steer a terminal are shown.
+    let is_blank = |c: char| c.is_whitespace() && !c.is_control();
+    let words = line.trim_start_matches(is_blank);
+    let before = &line[..line.len() - words.len()];
+    let words: Vec<&str> = words.split(is_blank).filter(|word| !word.is_empty()).collect();
+    format!("{before}{}", words.join(" "))
+}
+
 /// Somebody else's text inside a sentence: in quotes that it has none of, [`harmless`], on one line, with single spaces, at most `columns_max` columns wide.
 /// Where it begins and ends is seen, and it is too short to fill a line of a terminal.
 #[must_use]
@@ -97,6 +125,22 @@ mod tests {
     fn wide_characters_take_two_columns() {
         assert_eq!(["タブ", "e\u{301}", "a…b", ""].map(columns), [4, 1, 3, 0]);
         assert_eq!([6, 5, 4, 2, 1].map(|width| shortened("タブレ", width)), ["タブレ", "タ…レ", "…レ", "…", "…"]);
+    }
+
+    #[test]
+    fn blanks_do_not_push_words_into_a_line_of_their_own() {
+        assert_eq!(with_single_blanks("  busy;   \u{3000} [time INFO ] x  "), "  busy; [time INFO ] x");
+        assert_eq!(with_single_blanks(""), "");
+    }
+
+    #[test]
+    fn a_message_with_anybodys_text_has_one_beginning() {
+        let text = "node a: no\n\u{1b}[2J\rerror: all is well\n\n   remedy: `x`";
+        let lines: Vec<String> = message_lines(text).collect();
+        assert_eq!(lines, ["node a: no", "  \u{fffd}[2J\u{fffd}error: all is well", "  ", "     remedy: `x`"]);
+        assert_eq!(message_lines(&"x".repeat(5000)).map(|line| columns(&line)).collect::<Vec<_>>(), [LINE_COLUMNS_MAX]);
+        assert_eq!(one_line("no\n\u{1b}[2J\r\n`x  y`", 24), "no \u{fffd}[2J `x y`");
+        assert_eq!(columns(&one_line(&"long ".repeat(99), 24)), 24);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Frames: the header with lengths and checksums, and helpers to encode and decode meta.
 
+use flashmob_text::one_line;
+
 use super::{HEADER_BYTES, MAGIC, META_BYTES_MAX, PAYLOAD_BYTES_MAX, VERSION};
 use crate::checksum::{checksum, checksum_of_two};
 use crate::enums::listed;
@@ -182,6 +184,8 @@ pub fn seal_frame(frame: &mut [u8], kind: FrameKind, meta_len: usize) {
 
 /// Most bytes of an error frame's text.
 const ERROR_TEXT_BYTES_MAX: usize = 1024;
+/// Most columns of what the other end says, in a message.
+pub(super) const TEXT_COLUMNS_MAX: usize = 1000;
 
 /// Appends an [`FrameKind::Error`] frame with a text, cut to 1,024 bytes.
 pub fn encode_error(out: &mut Vec<u8>, text: &str) {
@@ -193,7 +197,7 @@ pub fn encode_error(out: &mut Vec<u8>, text: &str) {
 #[must_use]
 pub fn error_text(meta: &[u8]) -> String {
     let text = String::from_utf8_lossy(&meta[..meta.len().min(ERROR_TEXT_BYTES_MAX)]);
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    one_line(&text, TEXT_COLUMNS_MAX)
 }
 
 /// Reads little-endian fields off the front of a frame's meta.

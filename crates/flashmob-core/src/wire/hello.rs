@@ -3,7 +3,9 @@
 //! They also fence: a node that sends a welcome has finished, or dropped, everything that came over earlier links with the same
 //! gateway, session and number, and over all links of that gateway's earlier sessions. Only then may the gateway resend a write.
 
-use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
+use flashmob_text::one_line;
+
+use super::frame::{Fields, FrameKind, TEXT_COLUMNS_MAX, WireError, encode_frame, put_text};
 use super::mirror::MirrorState;
 use crate::enums::listed;
 
@@ -350,7 +352,7 @@ impl Refuse {
     pub fn decode(meta: &[u8]) -> Result<Refuse, WireError> {
         let mut fields = Fields::new(meta, "refusal");
         let reason = RefuseReason::from_wire(fields.u8()?).ok_or(WireError::Malformed("refusal"))?;
-        let refuse = Refuse { reason, text: fields.text()? };
+        let refuse = Refuse { reason, text: one_line(&fields.text()?, TEXT_COLUMNS_MAX) };
         fields.end()?;
         Ok(refuse)
     }
@@ -409,7 +411,8 @@ mod tests {
             welcome.encode(&mut a);
             refuse.encode(&mut b);
             prop_assert_eq!(Welcome::decode(meta_of(&a)), Ok(welcome));
-            prop_assert_eq!(Refuse::decode(meta_of(&b)), Ok(refuse));
+            let text = one_line(&refuse.text, TEXT_COLUMNS_MAX);
+            prop_assert_eq!(Refuse::decode(meta_of(&b)), Ok(Refuse { text, ..refuse }));
         }
 
         #[test]
@@ -540,5 +543,16 @@ mod tests {
         let mut bytes = Vec::new();
         refuse.encode(&mut bytes);
         assert_eq!(Refuse::decode(meta_of(&bytes)).map(|r| r.text.len()), Ok(254));
+    }
+
+    #[test]
+    fn what_a_node_says_is_one_line_that_steers_no_terminal() {
+        let text = "no\n\u{1b}[2J\r\n[2026 INFO ] all is \u{202e}well".to_string();
+        let (mut refused, mut failed) = (Vec::new(), Vec::new());
+        super::super::frame::encode_error(&mut failed, &text);
+        Refuse { reason: RefuseReason::Store, text }.encode(&mut refused);
+        let expected = "no \u{fffd}[2J [2026 INFO ] all is \u{fffd}well";
+        assert_eq!(Refuse::decode(meta_of(&refused)).unwrap().text, expected);
+        assert_eq!(super::super::frame::error_text(meta_of(&failed)), expected);
     }
 }

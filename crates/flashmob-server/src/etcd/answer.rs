@@ -76,7 +76,7 @@ impl BadAnswer {
 
 /// The first words of a text from elsewhere, for a message.
 pub(super) fn shortened(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(WORDS_CHARS_MAX).collect()
+    flashmob_text::one_line(text, WORDS_CHARS_MAX)
 }
 
 /// What nearly every answer begins with.
@@ -200,4 +200,16 @@ pub fn done(body: &[u8]) -> Result<(), BadAnswer> {
         _header: Header,
     }
     read::<Answer>(body).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_etcd_says_is_one_line() {
+        let told = shortened("no\n\u{1b}[2J\r error: all is \u{202e}well");
+        assert_eq!(told, "no \u{fffd}[2J error: all is \u{fffd}well");
+        assert!(shortened(&"long ".repeat(1000)).chars().count() <= WORDS_CHARS_MAX);
+    }
 }

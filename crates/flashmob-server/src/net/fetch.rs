@@ -310,7 +310,7 @@ impl Asked<'_> {
         }
         let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|e| self.failed(e))?;
         if is_refusal {
-            let words = String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(600).collect();
+            let words = flashmob_text::one_line(&String::from_utf8_lossy(&body), 600);
             return Err(FetchError::Rejected(target(), words));
         }
         Ok(body)

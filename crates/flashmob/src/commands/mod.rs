@@ -36,7 +36,7 @@ pub(crate) mod weak;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use flashmob_node::command_line::{CommonArgs, exit_code, matches_of, words};
+use flashmob_node::command_line::{CommonArgs, exit_code, matches_of, tell_error, words};
 use flashmob_node::signals::on_signal;
 use flashmob_node::values::{address, flash_profile, size, size_in, time, time_or_none};
 use flashmob_node::{WrongValue, admin_target, discover, node, qr, status, whole_file};

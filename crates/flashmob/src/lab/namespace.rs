@@ -133,6 +133,6 @@ fn fork() -> anyhow::Result<i32> {
 }
 
 fn impossible(error: anyhow::Error) -> u8 {
-    eprintln!("error: {error:#}");
+    flashmob_node::command_line::tell_error(&error);
     STATUS_IMPOSSIBLE
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use flashmob_lab::air::{Air, Port};
 use flashmob_lab::cluster::Weakness;
+use flashmob_node::command_line::tell_error;
 
 use super::cluster::{Cluster, NODE_ADMIN_PORT};
 use super::control::Control;
@@ -24,7 +25,7 @@ pub fn run(plan: Plan) -> anyhow::Result<u8> {
     namespace::run_inside(|dir| match supervise(plan, dir) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            tell_error(&error);
             super::STATUS_IMPOSSIBLE
         }
     })

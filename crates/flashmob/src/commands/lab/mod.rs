@@ -207,7 +207,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match lab::run(plan) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(error) => {
-            eprintln!("error: {}", super::words(&error));
+            super::tell_error(&error);
             Ok(ExitCode::from(lab::STATUS_IMPOSSIBLE))
         }
     }
