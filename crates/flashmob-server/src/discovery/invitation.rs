@@ -20,7 +20,7 @@ impl Invitation {
     /// As a link, with its secret. The cluster must be known.
     #[must_use]
     pub fn to_link(&self) -> Option<Zeroizing<String>> {
-        let key = URL_SAFE_NO_PAD.encode(self.cluster?.0);
+        let key = URL_SAFE_NO_PAD.encode(self.cluster?.bytes());
         Some(Zeroizing::new(format!("{URL_PREFIX}{}#{key}.{}", self.address, *self.secret.to_link_part())))
     }
 }
@@ -40,7 +40,8 @@ impl FromStr for Invitation {
         let key: [u8; 32] =
             URL_SAFE_NO_PAD.decode(key).ok().and_then(|key| key.try_into().ok()).ok_or(BadInvitation)?;
         let secret = Secret::of_link_part(secret).ok_or(BadInvitation)?;
-        Ok(Invitation { address: target.to_string(), cluster: Some(PublicKey(key)), secret })
+        let cluster = Some(PublicKey::of(key).ok_or(BadInvitation)?);
+        Ok(Invitation { address: target.to_string(), cluster, secret })
     }
 }
 
@@ -51,9 +52,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_link_names_a_key_of_small_order() {
+        let secret = Secret::draw_link().unwrap();
+        let good = Invitation { address: "10.0.0.1:7413".to_string(), cluster: PublicKey::of([7; 32]), secret };
+        let link = good.to_link().unwrap().to_string();
+        for key in crate::store::small_order_keys() {
+            let bad = link.replace(&URL_SAFE_NO_PAD.encode([7; 32]), &URL_SAFE_NO_PAD.encode(key));
+            assert!(bad != link && bad.parse::<Invitation>().is_err(), "{key:02x?}");
+        }
+        assert!(link.parse::<Invitation>().is_ok());
+    }
+
+    #[test]
     fn a_link_says_where_to_whom_and_with_what() {
         let secret = Secret::draw_link().unwrap();
-        let cluster = Some(PublicKey([7; 32]));
+        let cluster = Some(PublicKey::of([7; 32]).unwrap());
         for address in ["192.168.1.10:7413", "[fd00::1]:7413", "gateway.local:1"] {
             let invitation = Invitation { address: address.to_string(), cluster, secret: secret.clone() };
             let link = invitation.to_link().unwrap();

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_mark_says_nothing_of_the_extent() {
-        let marked = Notice::Marked(Mark::of(PublicKey([1; 32]), sample().extent));
+        let marked = Notice::Marked(Mark::of(PublicKey::of([1; 32]).unwrap(), sample().extent));
         assert!(!marked.instance_name().contains("ab") && !marked.host().contains("abab"));
     }
 }

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_node_with_keys_says_its_mark_and_nothing_else() {
-        let marked = Notice::Marked(Mark::of(PublicKey([1; 32]), sample().extent));
+        let marked = Notice::Marked(Mark::of(PublicKey::of([1; 32]).unwrap(), sample().extent));
         assert_eq!(read_again(&marked), Ok(marked.clone()));
         assert_eq!(entries(&marked).len(), 2);
         let damaged = |key: &str| if key == "txtvers" { Some("2") } else { Some("damaged") };

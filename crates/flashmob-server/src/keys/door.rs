@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_grant_is_of_the_nodes_cluster_for_the_proven_key_and_not_of_the_past() {
-        let (cluster, gateway, other) = (PublicKey([1; 32]), PublicKey([2; 32]), PublicKey([3; 32]));
+        let (cluster, gateway, other) =
+            (PublicKey::of([1; 32]).unwrap(), PublicKey::of([2; 32]).unwrap(), PublicKey::of([3; 32]).unwrap());
         let grant = |generation| Grant { cluster, gateway, generation };
         assert!(judge(&grant(5), gateway, cluster, 5).is_ok() && judge(&grant(6), gateway, cluster, 5).is_ok());
         assert!(judge(&grant(4), gateway, cluster, 5).unwrap_err().contains("revoked"));

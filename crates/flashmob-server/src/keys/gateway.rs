@@ -142,7 +142,7 @@ mod tests {
         other.create().unwrap();
         let mut keys = folder.load().unwrap();
         assert!(keys.refresh().unwrap().is_none());
-        let (extent, node) = (ExtentId([1; 16]), PublicKey([2; 32]));
+        let (extent, node) = (ExtentId([1; 16]), PublicKey::of([2; 32]).unwrap());
         folder.pins().unwrap().pin(extent, node, false).unwrap();
         let before = keys.refresh().unwrap().unwrap();
         assert_eq!((before.extent_of(&node.to_spki()), keys.extent_of(&node.to_spki())), (None, Some(extent)));

@@ -50,8 +50,8 @@ impl Grant {
     pub fn sign(cluster: &SecretKey, gateway: PublicKey, generation: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(GRANT_BYTES);
         bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&cluster.public().0);
-        bytes.extend_from_slice(&gateway.0);
+        bytes.extend_from_slice(cluster.public().bytes());
+        bytes.extend_from_slice(gateway.bytes());
         bytes.extend_from_slice(&generation.to_le_bytes());
         bytes.push(RIGHTS_OWN);
         let signature = cluster.sign(&bytes);
@@ -71,11 +71,11 @@ impl Grant {
         let key = |at: usize| {
             let mut key = [0; 32];
             key.copy_from_slice(&signed[at..at + 32]);
-            PublicKey(key)
+            PublicKey::of(key).ok_or(BadGrant::Field)
         };
         let mut number = [0; 8];
         number.copy_from_slice(&signed[72..80]);
-        let grant = Grant { cluster: key(8), gateway: key(40), generation: u64::from_le_bytes(number) };
+        let grant = Grant { cluster: key(8)?, gateway: key(40)?, generation: u64::from_le_bytes(number) };
         if grant.generation > GENERATION_MAX || signed[80] != RIGHTS_OWN {
             return Err(BadGrant::Field);
         }
@@ -105,6 +105,32 @@ mod tests {
         }
         assert_eq!(Grant::parse(&bytes[..GRANT_BYTES - 1]), Err(BadGrant::Form));
         assert_eq!(Grant::parse(&[&bytes[..], &[0]].concat()), Err(BadGrant::Form));
+    }
+
+    #[test]
+    fn no_grant_and_no_list_has_a_key_of_small_order() {
+        use crate::keys::pins::Pins;
+        use crate::store::small_order_keys;
+        let (cluster, path) = (SecretKey::draw().unwrap(), std::path::Path::new("nodes"));
+        let good = Grant::sign(&cluster, cluster.public(), 7);
+        let entry =
+            |key: &str| format!("# Keys of nodes\n[[node]]\nextent = \"{}\"\nkey = \"{key}\"\n", "0a".repeat(16));
+        assert!(Pins::parse(path, entry(&cluster.public().to_string()).as_bytes()).is_ok());
+        for key in small_order_keys() {
+            // The cluster: the identity as R, and S = 0, would be its signature of anything.
+            let mut forged = good.clone();
+            forged[8..40].copy_from_slice(&key);
+            forged[SIGNED_BYTES..].fill(0);
+            forged[SIGNED_BYTES] = 1;
+            assert_eq!(Grant::parse(&forged), Err(BadGrant::Field), "{key:02x?}");
+            // The gateway, though the cluster has signed for it.
+            let mut signed = good[..SIGNED_BYTES].to_vec();
+            signed[40..72].copy_from_slice(&key);
+            let signature = cluster.sign(&signed);
+            assert_eq!(Grant::parse(&[signed, signature].concat()), Err(BadGrant::Field));
+            let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert!(Pins::parse(path, entry(&digits).as_bytes()).is_err());
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ mod tests {
     fn the_latest_of_the_own_cluster_counts_and_nothing_else() {
         let (cluster, other) = (SecretKey::draw().unwrap(), SecretKey::draw().unwrap());
         let grants = Grants::of(cluster.public(), Wake::nobody());
-        let signed = |by: &SecretKey, generation| Grant::sign(by, PublicKey([7; 32]), generation);
+        let signed = |by: &SecretKey, generation| Grant::sign(by, PublicKey::of([7; 32]).unwrap(), generation);
         grants.offer(&signed(&other, 9));
         grants.offer(b"damaged");
         let mut changed = signed(&cluster, 9);

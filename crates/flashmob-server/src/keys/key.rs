@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::guard::keep_memory_private;
 use crate::net::tls::{TlsEnd, TlsIdentity};
 pub use crate::store::{BadPublicKey, PublicKey};
-use crate::store::{Kind, Unsafe, create_anew, keeps_secrets, open_owned, sync_parent};
+use crate::store::{Kind, Unsafe, create_anew, is_of_small_order, keeps_secrets, open_owned, sync_parent};
 
 /// What stands before the seed in PKCS #8 of version 1 (RFC 8410, 7).
 const PKCS8_PREFIX: [u8; 16] =
@@ -28,41 +28,11 @@ const PEM_END: &str = "-----END PRIVATE KEY-----";
 /// Most bytes of a file with a key: RSA's, which etcd may ask for, are the longest.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// The eight points whose order divides the cofactor (RFC 8032, 5.1), by y without the sign of x: 0, 1, -1, two others, and 0 and 1 with the prime added.
-const SMALL_ORDER: [[u8; 32]; 7] = [
-    small(0x00, 0x00, 0x00),
-    small(0x01, 0x00, 0x00),
-    [
-        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
-        0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
-    ],
-    [
-        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
-        0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
-    ],
-    small(0xec, 0xff, 0x7f),
-    small(0xed, 0xff, 0x7f),
-    small(0xee, 0xff, 0x7f),
-];
-
-const fn small(first: u8, between: u8, last: u8) -> [u8; 32] {
-    let mut bytes = [between; 32];
-    (bytes[0], bytes[31]) = (first, last);
-    bytes
-}
-
-fn is_of_small_order(key: &[u8; 32]) -> bool {
-    let mut without_sign = *key;
-    without_sign[31] &= 0x7f;
-    SMALL_ORDER.contains(&without_sign)
-}
-
 impl PublicKey {
-    /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250). A key of small order is none: anybody can sign with it.
+    /// From a SubjectPublicKeyInfo of exactly this form, as TLS carries it (RFC 7250).
     #[must_use]
     pub fn from_spki(spki: &[u8]) -> Option<PublicKey> {
-        let key = spki.strip_prefix(&SPKI_PREFIX[..])?.try_into().ok()?;
-        (!is_of_small_order(&key)).then_some(PublicKey(key))
+        PublicKey::of(spki.strip_prefix(&SPKI_PREFIX[..])?.try_into().ok()?)
     }
 
     /// As a SubjectPublicKeyInfo.
@@ -70,14 +40,15 @@ impl PublicKey {
     pub fn to_spki(self) -> [u8; SPKI_BYTES] {
         let mut spki = [0; SPKI_BYTES];
         spki[..SPKI_PREFIX.len()].copy_from_slice(&SPKI_PREFIX);
-        spki[SPKI_PREFIX.len()..].copy_from_slice(&self.0);
+        spki[SPKI_PREFIX.len()..].copy_from_slice(self.bytes());
         spki
     }
 
-    /// Whether it signed the message.
+    /// Whether it signed the message. A signature whose R is of small order is none: no signer makes one that does not mean to.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
+        let is_strict = signature.first_chunk().is_some_and(|r| !is_of_small_order(r));
+        is_strict && UnparsedPublicKey::new(&ED25519, self.bytes()).verify(message, signature).is_ok()
     }
 
     /// The first 16 digits: enough to compare by eye.
@@ -119,6 +90,7 @@ pub enum KeyError {
 pub struct SecretKey {
     seed: Zeroizing<[u8; 32]>,
     pair: Ed25519KeyPair,
+    public: PublicKey,
 }
 
 impl fmt::Debug for SecretKey {
@@ -141,15 +113,14 @@ impl SecretKey {
 
     fn of_seed(seed: Zeroizing<[u8; 32]>) -> Option<SecretKey> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed[..]).ok()?;
-        Some(SecretKey { seed, pair })
+        let public = PublicKey::of(pair.public_key().as_ref().try_into().ok()?)?;
+        Some(SecretKey { seed, pair, public })
     }
 
     /// Its public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {
-        let mut key = [0; 32];
-        key.copy_from_slice(self.pair.public_key().as_ref());
-        PublicKey(key)
+        self.public
     }
 
     /// Its signature, 64 bytes.
@@ -283,6 +254,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::store::small_order_keys;
 
     #[test]
     fn a_key_is_kept_in_a_file_of_its_owner_alone() {
@@ -336,7 +308,7 @@ mod tests {
             &"g".repeat(64),
             &"+1".repeat(32),
         ] {
-            assert_eq!(bad.parse::<PublicKey>(), Err(BadPublicKey), "{bad}");
+            assert_eq!(bad.parse::<PublicKey>(), Err(BadPublicKey::Digits), "{bad}");
         }
         let spki = public.to_spki();
         assert_eq!(PublicKey::from_spki(&spki), Some(public));
@@ -364,17 +336,28 @@ mod tests {
 
     #[test]
     fn a_key_with_which_anybody_can_sign_is_none() {
-        for (key, sign) in SMALL_ORDER.into_iter().flat_map(|key| [(key, 0), (key, 0x80)]) {
-            let mut key = PublicKey(key);
-            key.0[31] |= sign;
-            assert_eq!(PublicKey::from_spki(&key.to_spki()), None, "{key}");
+        for bytes in small_order_keys() {
+            assert_eq!(PublicKey::of(bytes), None, "{bytes:02x?}");
+            assert_eq!(PublicKey::from_spki(&[&SPKI_PREFIX[..], &bytes].concat()), None);
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(digits.parse::<PublicKey>(), Err(BadPublicKey::SmallOrder));
+            assert!(serde_json::from_str::<PublicKey>(&format!("\"{digits}\"")).is_err());
         }
         // What makes it necessary: the identity as key and as R, and S = 0, sign anything.
-        let mut signature = [0; 64];
-        signature[0] = 1;
-        let identity = PublicKey(small(1, 0, 0));
-        assert!(identity.verifies(b"anything", &signature));
+        let (mut identity, mut signature) = ([0; 32], [0; 64]);
+        (identity[0], signature[0]) = (1, 1);
+        assert!(UnparsedPublicKey::new(&ED25519, identity).verify(b"anything", &signature).is_ok());
         let good = SecretKey::draw().unwrap().public();
         assert_eq!(PublicKey::from_spki(&good.to_spki()), Some(good));
+    }
+
+    /// R of small order with a sound key: ring takes what its owner makes so, and other libraries do not.
+    #[test]
+    fn a_signature_whose_r_is_of_small_order_is_none() {
+        let public = SecretKey::draw().unwrap().public();
+        for r in small_order_keys() {
+            let signature = [&r[..], &[0; 32]].concat();
+            assert!(!public.verifies(b"anything", &signature));
+        }
     }
 }

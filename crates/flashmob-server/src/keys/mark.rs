@@ -23,7 +23,7 @@ impl Mark {
     /// That of this extent in this cluster.
     #[must_use]
     pub fn of(cluster: PublicKey, extent: ExtentId) -> Mark {
-        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &cluster.0));
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, cluster.bytes()));
         context.update(LABEL);
         context.update(&extent.0);
         let tag = context.sign();
@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn a_mark_is_of_one_extent_in_one_cluster() {
-        let (cluster, extent) = (PublicKey([1; 32]), ExtentId([2; 16]));
+        let (cluster, extent) = (PublicKey::of([1; 32]).unwrap(), ExtentId([2; 16]));
         let mark = Mark::of(cluster, extent);
         // openssl dgst -sha256 -mac HMAC -macopt hexkey:0101...
         assert_eq!(mark.to_string(), "4d4fa5823a932e311a3e0747b7f57e39");
         assert_eq!(mark.to_string().parse(), Ok(mark));
-        assert_ne!(mark, Mark::of(PublicKey([3; 32]), extent));
+        assert_ne!(mark, Mark::of(PublicKey::of([3; 32]).unwrap(), extent));
         assert_ne!(mark, Mark::of(cluster, ExtentId([3; 16])));
         for bad in ["", "0", "g", &"0".repeat(31), &"0".repeat(33), &"é".repeat(16)] {
             assert_eq!(bad.parse::<Mark>(), Err(BadMark), "{bad}");

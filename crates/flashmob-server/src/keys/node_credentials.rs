@@ -91,7 +91,7 @@ mod tests {
     fn a_node_starts_where_nothing_can_be_written_if_it_has_started_before() {
         let dir = tempfile::tempdir().unwrap();
         let credentials = NodeCredentials::at(dir.path().join("e.bin.admin"));
-        let keys = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey([1; 32]), dir.path()).unwrap();
+        let keys = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey::of([1; 32]).unwrap(), dir.path()).unwrap();
         let token = credentials.open(&keys).unwrap().1;
         // Files are written at these names first.
         for name in ["ca-cert.pem.new", "owner.new", "token.new"] {
@@ -118,12 +118,13 @@ mod tests {
     fn the_token_stays_until_the_node_has_another_key_or_cluster() {
         let dir = tempfile::tempdir().unwrap();
         let credentials = NodeCredentials::at(dir.path().join("e.bin.admin"));
-        let keys =
-            |cluster: u8| NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey([cluster; 32]), dir.path()).unwrap();
+        let keys = |cluster: u8| {
+            NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey::of([cluster; 32]).unwrap(), dir.path()).unwrap()
+        };
         let first = keys(1);
         let token = credentials.open(&first).unwrap().1;
         assert_eq!(credentials.open(&first).unwrap().1, token);
-        let (other_key, other_cluster) = (keys(1), NodeKeys { cluster: PublicKey([2; 32]), ..keys(1) });
+        let (other_key, other_cluster) = (keys(1), NodeKeys { cluster: PublicKey::of([2; 32]).unwrap(), ..keys(1) });
         let mut seen = vec![token];
         for keys in [other_key, other_cluster] {
             let token = credentials.open(&keys).unwrap().1;
@@ -132,7 +133,10 @@ mod tests {
         }
         put_file(&credentials.path().join("token"), b"short").unwrap();
         assert!(
-            matches!(credentials.open(&NodeKeys { cluster: PublicKey([2; 32]), ..keys(1) }).map(|_| ()), Ok(())),
+            matches!(
+                credentials.open(&NodeKeys { cluster: PublicKey::of([2; 32]).unwrap(), ..keys(1) }).map(|_| ()),
+                Ok(())
+            ),
             "another node's"
         );
         let again = keys(3);

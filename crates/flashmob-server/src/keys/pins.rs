@@ -205,7 +205,8 @@ mod tests {
     fn pins_are_kept_and_known_keys_are_not_replaced_unasked() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("nodes");
-        let (a, b, one, two) = (ExtentId([1; 16]), ExtentId([2; 16]), PublicKey([3; 32]), PublicKey([4; 32]));
+        let (a, b, one, two) =
+            (ExtentId([1; 16]), ExtentId([2; 16]), PublicKey::of([3; 32]).unwrap(), PublicKey::of([4; 32]).unwrap());
         let mut pins = Pins::none(&path);
         pins.pin(a, one, false).unwrap();
         pins.pin(a, one, false).unwrap();
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(pins.enrolled_at().collect::<Vec<_>>(), [(b, place)]);
         pins.pin(b, two, false).unwrap();
         assert_eq!(pins.enrolled_at().count(), 1, "it is known from before");
-        assert_eq!((pins.extent_of(one), pins.extent_of(PublicKey([9; 32]))), (Some(a), None));
+        assert_eq!((pins.extent_of(one), pins.extent_of(PublicKey::of([9; 32]).unwrap())), (Some(a), None));
         pins.unpin(b).unwrap();
         assert!(matches!(pins.unpin(b), Err(PinError::Unknown(_))));
         pins.pin(a, two, true).unwrap();

@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8], cluster: PublicKey) -> Option<(Result<Grant, BadGrant>
     }
     let (first, second) = bytes.get(MAGIC.len()..BOTH_BYTES)?.split_at(GRANT_BYTES);
     // Only one signature is verified for a stranger.
-    let own = if first[CLUSTER] != cluster.0 && second[CLUSTER] == cluster.0 { second } else { first };
+    let own = if first[CLUSTER] != *cluster.bytes() && second[CLUSTER] == *cluster.bytes() { second } else { first };
     Some((Grant::parse(own), BOTH_BYTES))
 }
 

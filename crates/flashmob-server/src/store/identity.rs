@@ -120,7 +120,7 @@ impl Record {
     fn largest(&self) -> Record {
         let id = ExtentId([0xff; 16]);
         let number = CHARGE_NUMBER_MAX;
-        let key = self.cluster.map_or(PublicKey([0xff; 32]), |cluster| cluster.key);
+        let key = self.cluster.map_or(PublicKey::ANY, |cluster| cluster.key);
         Record {
             version: FORMAT_VERSION,
             size_bytes: i64::MAX as u64,

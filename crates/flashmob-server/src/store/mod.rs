@@ -77,7 +77,9 @@ pub(crate) use permanent::Permanent;
 pub(crate) use private::{create_anew, create_private};
 pub use process_end::ProcessEnd;
 pub(crate) use process_end::read_process_end;
-pub use public_key::{BadPublicKey, PublicKey};
+#[cfg(test)]
+pub use public_key::small_order_keys;
+pub use public_key::{BadPublicKey, PublicKey, is_of_small_order};
 pub(crate) use sealed::{put_file, read_bounded, replace_private, seal, unseal};
 pub(crate) use spare::{emptied, is_spare, reserve, spare_path};
 pub use stamp::SumsStamp;

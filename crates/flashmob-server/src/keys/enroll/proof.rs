@@ -74,7 +74,9 @@ pub struct Session {
 impl Session {
     fn message(&self, role: Role, request: &[u8]) -> Vec<u8> {
         // All before the request have a fixed length.
-        let keys = [&self.exported, &self.device.0, &self.gateway.0, &self.cluster.0].map(|part| &part[..]).concat();
+        let keys = [&self.exported, self.device.bytes(), self.gateway.bytes(), self.cluster.bytes()]
+            .map(|part| &part[..])
+            .concat();
         [LABEL, &[role as u8], &keys, request].concat()
     }
 
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn a_proof_is_of_one_secret_one_end_one_session_and_one_request() {
         let (secret, other) = (Secret::draw_code().unwrap(), Secret::draw_code().unwrap());
-        let key = |byte| PublicKey([byte; 32]);
+        let key = |byte| PublicKey::of([byte; 32]).unwrap();
         let session = Session { exported: [1; 32], digits: [2; 32], device: key(3), gateway: key(4), cluster: key(5) };
         let proof = session.prove(&secret, Role::Device, b"request");
         assert!(session.is_proven(&secret, Role::Device, b"request", &proof));
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_digits_are_six_and_differ_between_sessions() {
-        let key = PublicKey([0; 32]);
+        let key = PublicKey::of([1; 32]).unwrap();
         let of = |digits: u8, device: u8, gateway: u8| {
             let session = Session { exported: [0; 32], digits: [digits; 32], device: key, gateway: key, cluster: key };
             session.shown_digits(&Nonces { device: [device; NONCE_BYTES], gateway: [gateway; NONCE_BYTES] })

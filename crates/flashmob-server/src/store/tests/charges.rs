@@ -224,7 +224,7 @@ fn no_change_of_a_member_needs_new_room() {
         let charge = Charge { epoch: number, nonce: u64::MAX, version: number, ..FIRST };
         assert_eq!(adopt(&mut identity, Some(charge)).unwrap(), Adoption::Charged);
         identity.stamp_sums(SumsStamp { nonce, before: Some(nonce) }).unwrap();
-        identity.pin_cluster(ClusterPin { key: PublicKey([0xff; 32]), generation: number }).unwrap();
+        identity.pin_cluster(ClusterPin { key: PublicKey::of([0xff; 32]).unwrap(), generation: number }).unwrap();
         assert_eq!((inodes(&path), size(&path)), (files, len_bytes), "{epoch}");
         identity = load(&path);
         assert_eq!((inodes(&path), size(&path)), (files, len_bytes), "a start as well");

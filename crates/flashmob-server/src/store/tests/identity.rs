@@ -243,7 +243,7 @@ fn the_cluster_that_an_extent_belongs_to_stays_whatever_becomes_of_its_volume() 
     let path = sidecar(&dir);
     let mut identity = load(&path).unwrap();
     assert_eq!(identity.cluster(), None);
-    let pin = ClusterPin { key: PublicKey([0xa5; 32]), generation: 3 };
+    let pin = ClusterPin { key: PublicKey::of([0xa5; 32]).unwrap(), generation: 3 };
     identity.pin_cluster(pin).unwrap();
     assert_eq!(load(&path).unwrap().cluster(), Some(pin));
     identity.adopt("v", 0, 1, "linear", None).unwrap();

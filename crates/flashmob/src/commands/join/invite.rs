@@ -60,12 +60,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
         let secret = Secret::draw_link().unwrap();
-        let token = Token::write(&path, "192.168.1.10:7413", PublicKey([7; 32]), secret.clone()).unwrap();
+        let token = Token::write(&path, "192.168.1.10:7413", PublicKey::of([7; 32]).unwrap(), secret.clone()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let invitation: Invitation = fs::read_to_string(&path).unwrap().parse().unwrap();
         assert_eq!((invitation.secret, &invitation.address[..]), (secret.clone(), "192.168.1.10:7413"));
         assert!(
-            Token::write(&path, "192.168.1.10:7413", PublicKey([7; 32]), secret).is_err(),
+            Token::write(&path, "192.168.1.10:7413", PublicKey::of([7; 32]).unwrap(), secret).is_err(),
             "one is never overwritten"
         );
         assert!(path.exists(), "nor removed by who did not write it");

@@ -235,7 +235,7 @@ fn a_node_announces_its_own_extent_and_may_do_nothing_else() {
     let body = r#"{"address":":7411"}"#;
     assert!(refusal(join(&node, body)).contains("No known"), "it is not pinned");
     cluster.folder.pins().unwrap().pin(OWN, key, false).unwrap();
-    cluster.folder.pins().unwrap().pin(ExtentId([6; 16]), PublicKey([6; 32]), false).unwrap();
+    cluster.folder.pins().unwrap().pin(ExtentId([6; 16]), PublicKey::of([6; 32]).unwrap(), false).unwrap();
     assert_eq!(join(&node, body).unwrap(), br#"{"known":true,"grant":"Z3JhbnQ="}"#);
     let other = format!(r#"{{"extent":"{}","address":":7411","size_bytes":1}}"#, "06".repeat(16));
     assert_eq!(
@@ -257,7 +257,7 @@ fn a_node_announces_its_own_extent_and_may_do_nothing_else() {
 fn a_node_is_read_with_its_token() {
     let dir = tempfile::tempdir().unwrap();
     let credentials = NodeCredentials::at(dir.path().join("e.bin.admin"));
-    let own = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey([1; 32]), dir.path()).unwrap();
+    let own = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey::of([1; 32]).unwrap(), dir.path()).unwrap();
     let serve = || {
         let keys = AdminKeys::of_node(&credentials, &own, &[], [127, 0, 0, 1].into()).unwrap();
         let reporter = answering(samples::node()).0;
