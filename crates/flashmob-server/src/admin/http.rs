@@ -17,6 +17,7 @@ mod host;
 mod page;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod waiting;
 
 use std::io;
@@ -36,6 +37,7 @@ use tokio::sync::oneshot;
 use self::answer::{Asker, answer};
 use self::gate::Caller;
 pub use self::host::Hosts;
+use self::timed::timed;
 use self::waiting::{Standing, Waiting};
 use super::Reporter;
 use crate::discovery::hear::Ear;
@@ -233,8 +235,10 @@ async fn serve_caller(
     drop(turn);
     standing.step();
     let address = stream.local_addr().ok().map(|addr| addr.ip());
-    let secret = accept(stream, ADMIN_PURPOSE, |is_raw| keys.end(is_raw, address));
-    let (stream, proven) = tokio::time::timeout(timeouts.head, secret).await??;
+    let (secret, took) = timed(accept(stream, ADMIN_PURPOSE, |is_raw| keys.end(is_raw, address)));
+    let secret = tokio::time::timeout(timeouts.head, secret).await;
+    keys.took(peer.ip(), took.get());
+    let (stream, proven) = secret??;
     standing.step();
     if keys.who(&proven).is_ok_and(|who| who != Who::Anybody) {
         standing.prove();

@@ -7,6 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::certified::{CertifiedKeys, CertifiedPort};
 use super::clients::{AdminRight, Client, token_digest};
@@ -94,6 +95,11 @@ impl AdminKeys {
     /// A place in the line of those who wait for a handshake.
     pub fn wait(&self, from: IpAddr) -> Turn<'_> {
         self.line.join(from)
+    }
+
+    /// The handshake of somebody at this address took so much of a processor's time.
+    pub fn took(&self, from: IpAddr, time: Duration) {
+        self.line.took(from, time);
     }
 
     /// Somebody at this address has proven who it is.

@@ -55,6 +55,11 @@ impl Line {
         Turn { line: self, number }
     }
 
+    /// The handshake of somebody at this address took so much of a processor's time.
+    pub fn took(&self, from: IpAddr, time: Duration) {
+        lock(&self.0).doorman.took(Some(from), time);
+    }
+
     pub fn let_in(&self, from: IpAddr) {
         lock(&self.0).doorman.let_in(Some(from));
     }
@@ -135,6 +140,20 @@ mod tests {
         drop(first);
         let later = soon + Duration::from_millis(130);
         assert_eq!((third.wait_at(later).is_some(), second.wait_at(later)), (true, None));
+    }
+
+    #[test]
+    fn strangers_have_a_part_of_a_processor_and_who_is_known_does_not_wait_for_it() {
+        let line = Line::default();
+        let now = Instant::now();
+        line.let_in(from(1));
+        assert_eq!(line.join(from(2)).wait_at(now), None);
+        line.took(from(1), Duration::from_secs(9));
+        assert_eq!(line.join(from(3)).wait_at(now), None, "known ones count for themselves");
+        line.took(from(2), Duration::from_secs(1));
+        let wait = line.join(from(4)).wait_at(now).unwrap();
+        assert!(wait > Duration::from_secs(2) && wait < Duration::from_secs(4), "{wait:?}");
+        assert_eq!(line.join(from(1)).wait_at(now), None);
     }
 
     #[test]

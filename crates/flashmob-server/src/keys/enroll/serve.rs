@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use flashmob_core::strangers::{Unproven, to_replace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::super::doorman::thread_time;
 use super::super::line::Line;
 use super::ENROLL_PURPOSE;
 use super::desk::{Caution, Desk, Device, Known, Presented, State, Terms, Verdict};
@@ -284,7 +285,12 @@ impl Shared {
         if !self.may_begin(number, &tcp, from)? {
             return Ok(None);
         }
-        let mut tls = WaitingTls::begin(&self.end, tcp)?;
+        let before = thread_time();
+        let tls = WaitingTls::begin(&self.end, tcp);
+        if let Some(from) = from {
+            self.line.took(from, thread_time().saturating_sub(before));
+        }
+        let mut tls = tls?;
         self.step(number);
         let Some(device) = tls.peer_spki(ENROLL_PURPOSE).and_then(PublicKey::from_spki) else { return Ok(None) };
         let session = Session {

@@ -61,7 +61,8 @@ struct PinArgs {
 
 /// Remove the key of a node, so that the gateway no longer uses it.
 ///
-/// A running gateway closes its links to the node within a second.
+/// A running gateway closes its links to the node within a second. A code or token of a `flashmob join` that still runs lets a device enroll a new extent: end
+/// that command first, which takes it back.
 #[derive(Debug, Args)]
 struct UnpinArgs {
     /// The gateway's configuration file.
@@ -140,7 +141,8 @@ fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
     pins.unpin(args.extent)?;
     writeln!(
         std::io::stdout(),
-        "extent {} has no key any more; a running gateway closes its links within a second",
+        "extent {} has no key any more; a running gateway closes its links within a second. Whoever has the code or token of a `flashmob join` that still \
+         runs can enroll a new extent with it: end that command, which takes it back",
         args.extent
     )?;
     Ok(())
