@@ -89,6 +89,7 @@ impl Conn {
                     relieved = true;
                     continue;
                 }
+                Ok(Event::WaitsToArrive) => unreachable!("nothing else arrives"),
                 Ok(Event::Opened { export }) => {
                     assert!(self.export.is_none() && self.session.is_open());
                     self.export = Some(export);

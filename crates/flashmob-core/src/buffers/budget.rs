@@ -10,13 +10,18 @@ pub struct Budget {
     peak_bytes: u64,
     /// Nothing is granted while this is set.
     closed: bool,
+    /// Most bytes that may be reserved at once for what has not arrived, if it is large.
+    arriving_room_bytes: u64,
 }
+
+/// Most bytes of what is never held back because it has not arrived.
+const SMALL_BYTES: u64 = 128 * 1024;
 
 impl Budget {
     /// A budget of `limit_bytes` with nothing reserved.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Budget {
-        Budget { limit_bytes, used_bytes: 0, peak_bytes: 0, closed: false }
+        Budget { limit_bytes, used_bytes: 0, peak_bytes: 0, closed: false, arriving_room_bytes: u64::MAX }
     }
 
     /// Reserves `bytes` if they fit. The caller returns them with [`Budget::release`].
@@ -28,6 +33,23 @@ impl Budget {
         self.used_bytes += bytes;
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
         true
+    }
+
+    /// Whether so many bytes that have not arrived count as a large arrival.
+    #[must_use]
+    pub fn is_large(&self, bytes: u64) -> bool {
+        bytes > SMALL_BYTES.min(self.limit_bytes / 256)
+    }
+
+    /// Lets the next large arrival have so many bytes at most.
+    pub fn set_arriving_room(&mut self, bytes: u64) {
+        self.arriving_room_bytes = bytes;
+    }
+
+    /// Whether so many bytes may be reserved before they have arrived.
+    #[must_use]
+    pub fn may_arrive(&self, bytes: u64) -> bool {
+        !self.is_large(bytes) || bytes <= self.arriving_room_bytes
     }
 
     /// Grants nothing while `closed`: for clients whose turn it is not.

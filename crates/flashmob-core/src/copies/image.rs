@@ -511,22 +511,36 @@ impl MapImage {
         Ok(())
     }
 
+    /// The bytes of a member's extent that copies are in, those before them counted: it must not be smaller.
+    #[must_use]
+    pub fn used_bytes(&self, member: u16) -> u64 {
+        u64::from(self.taken.end(member)) * self.chunk_bytes
+    }
+
+    /// The most bytes that an extent can have: room for every chunk of the largest map.
+    #[must_use]
+    pub fn extent_bytes_max(&self) -> u64 {
+        u64::from(super::CHUNKS_MAX) * self.chunk_bytes
+    }
+
     /// A fresh extent holds nothing, so all copies on it are behind, in the same step: no order of records can show it
     /// as current.
     fn replace(&mut self, member: u16, extent_id: [u8; 16], size_bytes: u64) -> Result<(), MapError> {
         self.check_present(member)?;
         let current = self.members.get(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
+        let is_same = extent_id == current.extent_id;
+        if is_same && size_bytes != current.size_bytes && size_bytes >= self.used_bytes(member) {
+            if let Some(member) = self.members.get_mut(usize::from(member)) {
+                member.size_bytes = size_bytes;
+            }
+            return Ok(());
+        }
         if size_bytes < current.size_bytes {
             let current_bytes = current.size_bytes;
             return Err(MapError::ExtentShrinks { member, given_bytes: size_bytes, current_bytes });
         }
-        match self.members.iter().position(|other| other.extent_id == extent_id) {
-            Some(same) if same == usize::from(member) && size_bytes > current.size_bytes => {
-                self.members[same].size_bytes = size_bytes;
-                return Ok(());
-            }
-            Some(first) => return Err(MapError::ExtentTwice { first, second: usize::from(member) }),
-            None => {}
+        if let Some(first) = self.members.iter().position(|other| other.extent_id == extent_id) {
+            return Err(MapError::ExtentTwice { first, second: usize::from(member) });
         }
         if is_unknown_extent(&current.extent_id) {
             // It is there for the first time, and replaces none.

@@ -19,12 +19,13 @@
 //! The parts: `placement` finds a place for each copy, `linear` keeps those of a linear volume, `plan` decides which of them move; `image` is the map in
 //! memory, `moved` what changes its places, `slots` which of them are taken; `record` defines its changes;
 //! `history` compares it with mirrors; `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables; `signed` is the form of
-//! mirrors in a cluster with keys, `recover` makes a map of them; `chain` is the form of a map in a store that others may write to,
+//! mirrors in a cluster with keys, `gather` gets them from nodes, `recover` makes a map of them; `chain` is the form of a map in a store that others may write to,
 //! `chain_memory` what a gateway knows of it.
 
 mod chain;
 mod chain_memory;
 mod error;
+mod gather;
 mod grow;
 mod history;
 mod image;
@@ -49,13 +50,14 @@ pub use chain::{
 };
 pub use chain_memory::{CHAIN_MEMORY_BYTES_MAX, ChainMemory, ChainTrust};
 pub use error::{MapError, ReplayError};
+pub use gather::{TooLong, UNVERIFIED_BYTES_MAX, gather};
 pub use history::{History, Lacking, Start};
 pub use image::{MapImage, Marks, Member, Place};
 pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, identity_of, replay};
 pub use placement::PlacementError;
 pub use plan::{Plan, Step};
 pub use record::Record;
-pub use recover::{Found, RecoverError, Recovered, Terms, catch_up, mirror_state, recover};
+pub use recover::{Found, RecoverError, Recovered, Terms, catch_up, mirror_state, recover, verified};
 pub use signed::{Listen, SIGNATURE_BYTES, SIGNER_BYTES_MAX, Sign, Signer, Unreadable, Verify, Writer, sign_part};
 pub use tally::MapCounts;
 

@@ -74,6 +74,11 @@ pub struct Recovered {
     pub branches: Vec<usize>,
     /// Which of them are not signed by somebody who may, in a cluster with keys.
     pub unsigned: Vec<usize>,
+    /// Which of the nodes remember a gateway with numbers of a later generation of the keys than any that is known here, and which: that is not signed, so
+    /// it is not believed, and counts for nothing.
+    pub claims: Vec<(usize, u64)>,
+    /// Which of the nodes has the largest numbers, if that is not the one that the map comes from: [`Recovered::generation`] may be due to them.
+    pub largest: Option<usize>,
     /// Members whose extent was not found. Only they may know the last decisions.
     pub missing: Vec<u16>,
     /// Members whose extent was found, and a mirror of the map was not: what they alone know is lost as well.
@@ -149,7 +154,19 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
     let claimed = |of: fn(&MapImage) -> u64, known: u64| {
         images.iter().flatten().map(|image| of(image)).max().unwrap_or(0).max(known)
     };
-    let charges = || found.iter().filter_map(|node| node.charge).filter(|charge| charge.map_id == map_id);
+    // With keys a node's word alone is not, for a later generation than any that is signed for: the largest one would be the last.
+    let signed_for =
+        |mirror: &Mirrored| mirror.generation.map(|_| generation_of(mirror.image.epoch(), mirror.image.version()));
+    let signed = mirrors.iter().flatten().filter_map(signed_for).max().unwrap_or(0).max(terms.generation);
+    let is_claim = |charge: &Charge| terms.keys.is_some() && charge.generation() > signed;
+    let told = || (0..).zip(found).filter_map(|(at, node)| Some((at, node.charge?)));
+    let of_map = || told().filter(|(_, charge)| charge.map_id == map_id);
+    let claims =
+        of_map().filter(|(_, charge)| is_claim(charge)).map(|(at, charge)| (at, charge.generation())).collect();
+    let charges = || of_map().map(|(_, charge)| charge).filter(|charge| !is_claim(charge));
+    let largest =
+        of_map().filter(|(_, charge)| !is_claim(charge)).max_by_key(|(_, charge)| (charge.epoch, charge.version));
+    let largest = largest.filter(|(at, charge)| Some(*at) != from && (charge.epoch, charge.version) > of);
     let latest = |of: fn(&Charge) -> u64, known| charges().map(|charge| of(&charge)).max().unwrap_or(0).max(known);
     let later = |than: u64| than.checked_add(UNSEEN_MAX)?.checked_add(terms.moment);
     let floor = first_of(terms.generation).ok_or(MapError::Version)?;
@@ -210,6 +227,8 @@ pub fn recover(found: &[Found<'_>], terms: &Terms<'_>) -> Result<Recovered, Reco
         from,
         of,
         generation: generation_of(epoch, version),
+        claims,
+        largest: largest.map(|(at, _)| at),
         missing,
         without_mirror,
         without_copy,
@@ -247,6 +266,13 @@ fn mirrored(node: &Found<'_>, terms: &Terms<'_>) -> Result<Mirrored, Unreadable>
     let is_of_key = |generation| generation_of(state.epoch, state.version) <= generation;
     let is_believed = node.charge.is_none_or(is_of) && generation.is_none_or(is_of_key);
     if is_believed { Ok(Mirrored { image, generation }) } else { Err(Unreadable::Beyond) }
+}
+
+/// The identity of the map and the state of it that a node's mirror shows, if it is believed.
+#[must_use]
+pub fn verified(node: &Found<'_>, terms: &Terms<'_>) -> Option<([u8; 16], MirrorState)> {
+    let image = mirrored(node, terms).ok()?.image;
+    Some((image.map_id(), state_of(&image, node.mirror.len() as u64)))
 }
 
 /// Leaves out mirrors that do not count beside the others: those that are not signed where one is, and those of another map that are not signed with the

@@ -181,6 +181,59 @@ impl<'a> SignedPart<'a> {
     }
 }
 
+/// Most bytes of a part that is no snapshot.
+pub(super) const PART_BYTES_MAX: usize = HEADER_BYTES + BATCH_BYTES_MAX + SIGNATURE_BYTES;
+
+/// The first part of a mirror, whose content need not be there.
+pub(super) struct FirstPart<'a> {
+    header: &'a [u8],
+    pub signer: &'a [u8],
+    pub content_bytes: usize,
+}
+
+impl FirstPart<'_> {
+    pub fn content_at(&self) -> usize {
+        HEADER_BYTES + self.signer.len()
+    }
+
+    pub fn len_bytes(&self) -> usize {
+        self.content_at() + self.content_bytes + SIGNATURE_BYTES
+    }
+
+    /// What is signed with the content.
+    pub fn signed_header(&self) -> Vec<u8> {
+        [self.header, self.signer].concat()
+    }
+}
+
+/// The first part that these bytes begin with, if its header is there, and who signs.
+pub(super) fn first_part(bytes: &[u8]) -> Option<FirstPart<'_>> {
+    let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+    let mut fields = Fields::new(header, "part");
+    let is_ours = fields.array().ok()? == MAGIC && fields.array().ok()? == [VERSION, 0];
+    let signer_bytes = usize::from(fields.u16().ok()?);
+    let _map_id: [u8; 16] = fields.array().ok()?;
+    let (_epoch, _nonce, after, _version) =
+        (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
+    let content_bytes = fields.u32().ok()? as usize;
+    let is_first = is_ours && after == NOTHING && (1..=SIGNER_BYTES_MAX).contains(&signer_bytes) && content_bytes > 0;
+    let signer = rest.get(..signer_bytes)?;
+    is_first.then_some(FirstPart { header: header.get(..CHECKSUM_AT)?, signer, content_bytes })
+}
+
+/// The length of the part that these bytes begin with, and its state if `signer` has signed it and it follows `last`; `None` if it is not there whole.
+pub(super) fn whole_part(
+    bytes: &[u8],
+    signer: &dyn Signer,
+    last: Option<(Writer, u64)>,
+) -> Option<(usize, Option<(Writer, u64)>)> {
+    let part = SignedPart::parse(bytes)?;
+    let header = [part.header, part.signer].concat();
+    let follows = last.map_or(part.after == NOTHING, |last| last == (part.writer, part.after));
+    let is_good = follows && part.is_undamaged() && signer.has_signed(&header, part.content, part.signature);
+    Some((part.len_bytes(), is_good.then_some((part.writer, part.version))))
+}
+
 /// Why a mirror shows no map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
@@ -213,9 +266,8 @@ fn each<'a>(
         let rest = mirror.get(offset_bytes..).unwrap_or_default();
         let Some(part) = SignedPart::parse(rest).filter(SignedPart::is_undamaged) else {
             // As in the map's file: what was not written whole is no more than a batch, and nothing whole follows.
-            let most_bytes = HEADER_BYTES + BATCH_BYTES_MAX + SIGNATURE_BYTES;
             let whole = |bytes: &[u8]| SignedPart::parse(bytes).map(|part| (part.len_bytes(), part.is_undamaged()));
-            let Some(last) = last.filter(|_| is_torn(rest, &MAGIC, most_bytes, whole)) else {
+            let Some(last) = last.filter(|_| is_torn(rest, &MAGIC, PART_BYTES_MAX, whole)) else {
                 return Err(Unreadable::Damaged);
             };
             let Writer { map_id, epoch, nonce } = last.writer;

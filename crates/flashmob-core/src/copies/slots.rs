@@ -57,6 +57,12 @@ impl Slots {
         }
     }
 
+    /// The first of a member behind which none has a chunk.
+    pub fn end(&self, member: u16) -> u32 {
+        let last = self.taken.range((member, 0)..=(member, u32::MAX)).next_back();
+        last.map_or(0, |(&(_, group), bits)| group * 64 + (u64::BITS - bits.leading_zeros()))
+    }
+
     /// How many of a member have a chunk.
     pub fn count(&self, member: u16) -> u32 {
         self.counts.get(&member).copied().unwrap_or(0)
@@ -68,6 +74,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn behind_the_end_no_slot_has_a_chunk() {
+        let mut slots = Slots::default();
+        assert_eq!(slots.end(1), 0);
+        for slot in [0, 63, 64, 130, u32::MAX - 64] {
+            slots.take(7, Place { member: 1, slot }).unwrap();
+            assert_eq!((slots.end(0), slots.end(1), slots.end(2)), (0, slot + 1, 0));
+        }
+        slots.free(Place { member: 1, slot: u32::MAX - 64 });
+        assert_eq!(slots.end(1), 131);
+    }
 
     proptest! {
         #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::local::{LocalExtents, NoLocal};
 use super::request::Incoming;
+use super::state::arrivals::Arrival;
 use super::state::volume::ExportTable;
 use super::state::{Client, ClientId, ClientKind, NbdClient, Right};
 use super::{Action, Gateway};
@@ -64,7 +65,27 @@ impl Gateway {
             return None;
         }
         let losses_told = volume.map_or(0, |v| self.volumes[v].losses_told);
+        self.memory.arrivals.came(0);
         Some(self.clients.insert(kind, volume, losses_told, handshake_until))
+    }
+
+    /// The shell knows who a client is: clients of one user share what users have of memory.
+    pub fn client_is_of(&mut self, id: ClientId, user: u64) {
+        let Some(client) = self.clients.get_mut(id) else { return };
+        let before = std::mem::replace(&mut client.user, user);
+        let arrivals = &mut self.memory.arrivals;
+        if let Some(arrival) = client.arrival {
+            arrivals.end(before, arrival.reserved_bytes);
+            arrivals.begin(user, arrival.reserved_bytes);
+        }
+        arrivals.left(before);
+        arrivals.came(user);
+    }
+
+    /// Whether a client has no request in hand, and nothing to be told.
+    #[must_use]
+    pub fn is_client_idle(&self, id: ClientId) -> bool {
+        self.clients.get(id).is_none_or(Client::is_idle)
     }
 
     /// Whether the client has not chosen an export yet. The shell may drop it for a newcomer.
@@ -80,6 +101,11 @@ impl Gateway {
         if let ClientKind::Nbd(nbd) = &mut client.kind {
             nbd.session.abandon(&mut self.memory.budget);
         }
+        if let Some(arrival) = client.arrival {
+            self.memory.arrivals.end(client.user, arrival.reserved_bytes);
+            self.memory.retry_blocked = true;
+        }
+        self.memory.arrivals.left(client.user);
         self.memory.budget.release(client.unwritten.iter().map(|(_, reserved)| reserved).sum());
         self.drop_requests_of(id);
     }
@@ -171,7 +197,7 @@ impl Gateway {
         let part = self.clients.modest.part_of_turn(now, id);
         let (mut requests, mut bytes, mut at_once) = (0, 0, 0);
         self.clients.set_paused(id, false);
-        while let Some(event) = self.next_event(id, is_turn_of_another, share_bytes) {
+        while let Some(event) = self.next_event(now, id, is_turn_of_another, share_bytes) {
             match event {
                 Ok(nbd::Event::Request { request, reserved_bytes }) => {
                     requests += 1;
@@ -201,7 +227,7 @@ impl Gateway {
                 }
                 Ok(nbd::Event::StartTls) => self.actions.push_back(Action::SecureClient(id)),
                 Ok(nbd::Event::Closed) => self.close_client(id, None),
-                Ok(nbd::Event::Blocked | nbd::Event::NeedMore) => {}
+                Ok(nbd::Event::Blocked | nbd::Event::WaitsToArrive | nbd::Event::NeedMore) => {}
                 Err(error) => {
                     self.metrics.counters.client_errors += 1;
                     self.close_client(id, Some(error.to_string()));
@@ -224,12 +250,13 @@ impl Gateway {
     /// The next event of a session; `None` if there is none now.
     fn next_event(
         &mut self,
+        now: Time,
         id: ClientId,
         is_turn_of_another: bool,
         share_bytes: u64,
     ) -> Option<Result<nbd::Event, nbd::SessionError>> {
         let client = self.clients.get_mut(id)?;
-        (client.blocked, client.is_short) = (self.draining, false);
+        (client.blocked, client.is_short, client.waits_to_arrive) = (self.draining, false, false);
         if client.closing || client.blocked {
             return None;
         }
@@ -237,15 +264,38 @@ impl Gateway {
         // One that is held back begins nothing new, but a write that has begun to arrive must come in: it holds memory.
         let is_held_back =
             is_turn_of_another || client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes;
+        let budget = &mut self.memory.budget;
+        budget.set_arriving_room(self.memory.arrivals.room_bytes(client.user, budget.limit_bytes()));
         self.memory.budget.set_closed(is_held_back);
         let exports = ExportTable { volumes: &self.volumes, rights: &client.rights };
         let event = nbd.session.next(&mut nbd.rx, &exports, &mut self.memory.budget);
         self.memory.budget.set_closed(false);
+        let arriving = nbd.session.arriving_bytes().filter(|(reserved, _)| self.memory.budget.is_large(*reserved));
+        match (&mut client.arrival, arriving) {
+            (None, None) => {}
+            (Some(arrival), Some((_, come))) if !matches!(event, Ok(nbd::Event::Request { .. })) => {
+                arrival.note(now, come)
+            }
+            (before, arriving) => {
+                if let Some(arrival) = before.take() {
+                    self.memory.arrivals.end(client.user, arrival.reserved_bytes);
+                    self.memory.retry_blocked = true;
+                }
+                if let Some(arriving) = arriving {
+                    self.memory.arrivals.begin(client.user, arriving.0);
+                    *before = Some(Arrival::new(now, arriving));
+                }
+            }
+        }
         match event {
             Ok(nbd::Event::NeedMore) => None,
             Ok(nbd::Event::Blocked) => {
                 client.blocked = true;
                 client.is_short = !is_held_back;
+                None
+            }
+            Ok(nbd::Event::WaitsToArrive) => {
+                (client.blocked, client.waits_to_arrive) = (true, true);
                 None
             }
             other => Some(other),
@@ -292,6 +342,21 @@ impl Gateway {
             if client.in_hand == 0 || reason.is_some() {
                 self.actions.push_back(Action::CloseClient(id, reason));
             }
+        }
+    }
+
+    /// Drops clients with a large write that does not come on, while others wait for the memory that it holds.
+    pub(super) fn drop_late_arrivals(&mut self, now: Time) {
+        if !self.clients.iter().any(|(_, c)| c.waits_to_arrive || c.blocked && c.is_short) {
+            return;
+        }
+        let running = self.running_since;
+        let is_late = |c: &Client| !c.closing && c.arrival.is_some_and(|arrival| arrival.is_late(now, running));
+        let late: Vec<ClientId> = self.clients.iter().filter(|(_, c)| is_late(c)).map(|(id, _)| id).collect();
+        for id in late {
+            self.metrics.counters.client_errors += 1;
+            let text = "the data of its write did not arrive, and others need the memory that was kept for it";
+            self.close_client(id, Some(text.to_string()));
         }
     }
 

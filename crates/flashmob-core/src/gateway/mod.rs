@@ -49,7 +49,7 @@ pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use copies::{
     AcceptLossError, AcceptedLoss, Added, BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus,
     EVICT_AFTER, Flaw, JoinError, LeaseStatus, MemberStatus, MoveError, MovesStatus, NewNode, Outlook, PassKept,
-    PassStatus, PauseError, RemoveError, ReplaceError, Replaced, ResizeError, Resized, ResyncError, Resynced,
+    PassStatus, PauseError, Proof, RemoveError, ReplaceError, Replaced, ResizeError, Resized, ResyncError, Resynced,
     SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus, ShrinkStatus, lasts_until,
 };
 use copies::{Copies, Lane};
@@ -96,6 +96,8 @@ pub struct Gateway {
     measuring: Option<Box<Measuring>>,
     /// When timeouts are checked next.
     next_sweep: Time,
+    /// The generation of the key of this gateway, in a cluster with keys.
+    key_generation: Option<u64>,
     /// Since when the loop has not stood still: what was asked before has its whole time again.
     running_since: Time,
 }
@@ -145,6 +147,7 @@ impl Gateway {
             lane,
             measuring: None,
             next_sweep: Time::default(),
+            key_generation: None,
             running_since: Time::default(),
             config,
         };
@@ -237,6 +240,7 @@ impl Gateway {
             }
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);
+            self.drop_late_arrivals(now);
             if self.measuring.is_some() {
                 self.sweep_measurement(now);
             }

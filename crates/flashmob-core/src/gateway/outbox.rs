@@ -40,6 +40,12 @@ pub enum Action {
         /// They make the whole map, and go to a new file: what was appended last could not be made durable.
         is_whole: bool,
     },
+    /// A node says that another gateway is in charge: get its mirror of the map, verify it, and call
+    /// [`Gateway::claim_answered`](super::Gateway::claim_answered).
+    VerifyClaim {
+        /// Which node, counted over all volumes.
+        node: usize,
+    },
     /// An event for the operator.
     Tell(Event),
 }

@@ -32,6 +32,9 @@ impl Gateway {
                 format!("it says that it serves extent {said:032x}, and its key is that of extent {proven:032x}");
             return self.refuse_node(now, id, text);
         }
+        if let Some(text) = self.beyond_keys(id, welcome) {
+            return self.refuse_node(now, id, text);
+        }
         if self.refuse_third_start(now, id, welcome) {
             return;
         }
@@ -85,8 +88,18 @@ impl Gateway {
         let volume = &mut self.volumes[node.volume];
         let expected = volume.sizes_bytes[node.extent as usize];
         let is_known = volume.copies.is_some() && node.extent_id == Some(welcome.extent_id);
-        let has_grown = |expected: &u64| is_known && welcome.size_bytes > *expected;
-        if let Some(expected) = expected.filter(|e| *e != welcome.size_bytes && !has_grown(e)) {
+        if let Some(most) = volume.copies.as_ref().map(|copies| copies.image().extent_bytes_max())
+            && welcome.size_bytes > most
+        {
+            return Err(format!(
+                "it says that its extent has {} bytes, and none of this volume can have more than {most}: it lies, or is damaged",
+                welcome.size_bytes
+            ));
+        }
+        // It has grown; or it said too much before, and what is in use is there.
+        let used_bytes = volume.copies.as_ref().map_or(0, |copies| copies.image().used_bytes(node.extent as u16));
+        let may_be = is_known && welcome.size_bytes >= used_bytes;
+        if let Some(expected) = expected.filter(|e| *e != welcome.size_bytes && !may_be) {
             return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
         }
         if let Some(known) = node.extent_id.filter(|known| *known != welcome.extent_id) {
@@ -154,10 +167,9 @@ impl Gateway {
 
     pub(super) fn refused(&mut self, now: Time, id: LinkId, refuse: &Refuse) {
         if refuse.reason == RefuseReason::Deposed {
-            let volume = self.nodes[self.links[id].node].volume;
-            self.depose(now, volume, &refuse.text);
-        }
-        if refuse.reason.is_permanent() {
+            let text = self.claimed(now, id, &refuse.text);
+            self.refuse_node(now, id, text);
+        } else if refuse.reason.is_permanent() {
             self.refuse_node(now, id, refuse.text.clone());
         } else {
             self.disconnect(now, id, &format!("refused: {}", refuse.text));

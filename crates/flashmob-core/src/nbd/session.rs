@@ -54,6 +54,8 @@ pub enum Event {
     /// The client begins TLS: send what is queued, and call [`Session::secured`] when its handshake is over. Bytes that come before are not
     /// decoded.
     StartTls,
+    /// The next request is a large write that has not arrived, and too many of these are held already: in the same way.
+    WaitsToArrive,
     /// The client ended the session properly. Outstanding requests may still be answered.
     Closed,
 }
@@ -98,7 +100,7 @@ pub enum SessionError {
 /// One client's connection.
 ///
 /// Poll order: after bytes came in, call [`Session::next`] until it gives [`Event::NeedMore`],
-/// [`Event::Blocked`] or [`Event::Closed`], or fails; then send [`Session::out`]. Before dropping it call
+/// [`Event::Blocked`], [`Event::WaitsToArrive`] or [`Event::Closed`], or fails; then send [`Session::out`]. Before dropping it call
 /// [`Session::abandon`].
 #[derive(Debug)]
 pub struct Session {
@@ -222,6 +224,13 @@ impl Session {
         }
     }
 
+    /// What an incomplete write has reserved, and how much of it has come.
+    #[must_use]
+    pub fn arriving_bytes(&self) -> Option<(u64, u64)> {
+        let Phase::Transmission(Transmission { arriving: Some(arriving), .. }) = &self.phase else { return None };
+        Some((arriving.reserved_bytes, arriving.request.payload.len() as u64))
+    }
+
     /// Releases the reservation of an incomplete write and closes the session. Call it when the connection has ended.
     pub fn abandon(&mut self, budget: &mut Budget) {
         if let Phase::Transmission(Transmission { arriving: Some(arriving), .. }) = &self.phase {
@@ -327,6 +336,10 @@ impl Transmission {
             Op::Flush | Op::Trim | Op::WriteZeroes | Op::Digest => 0,
         };
         let reserved_bytes = REQUEST_COST_BYTES + u64::from(data_bytes);
+        let has_arrived = rx.len() - REQUEST_HEADER_BYTES >= header.payload_bytes() as usize;
+        if !has_arrived && !budget.may_arrive(reserved_bytes) {
+            return Ok(Decoded::Event(Event::WaitsToArrive));
+        }
         if !budget.try_reserve(reserved_bytes) {
             return Ok(Decoded::Event(Event::Blocked));
         }

@@ -124,9 +124,40 @@ fn an_extent_that_has_grown_brings_its_room() {
     // One that has become smaller is refused.
     bed.unlink(0);
     bed.until_connecting(0);
-    let less = bed.nodes[0].bytes.len() - 1;
+    let less = bed.bed.gateway.map(0).unwrap().used_bytes(0) as usize - 1;
     bed.nodes[0].bytes.truncate(less);
     bed.link(0);
     bed.serve();
     assert_eq!(bed.bed.gateway.status().volumes[0].nodes[0].links[0].phase, LinkPhase::Waiting);
+}
+
+/// What a node says of its size is put on record, so that it must not be more than can be, and must not keep the true size out.
+#[test]
+fn a_size_that_cannot_be_is_refused_and_one_that_was_too_large_is_taken_back() {
+    let phase = |bed: &FlashBed| bed.bed.gateway.status().volumes[0].nodes[0].links[0].phase;
+    let size = |bed: &FlashBed| bed.bed.gateway.map(0).unwrap().members()[0].size_bytes;
+    let tell = |bed: &mut FlashBed, size_bytes| {
+        bed.unlink(0);
+        bed.until_connecting(0);
+        bed.link_of_size(0, size_bytes);
+    };
+    let most = bed().bed.gateway.map(0).unwrap().extent_bytes_max();
+    for (size_bytes, is_taken) in [(1 << 62, false), (most + 1, false), (most, true), (most - 1, true)] {
+        let mut bed = bed();
+        tell(&mut bed, size_bytes);
+        assert_eq!(phase(&bed) == LinkPhase::Ready, is_taken, "{size_bytes}");
+    }
+    let mut bed = bed();
+    let (true_bytes, used) = (size(&bed), bed.bed.gateway.map(0).unwrap().used_bytes(0));
+    assert!(used > 0 && used < true_bytes);
+    let lie = true_bytes + 3 * CHUNK_BYTES;
+    for (size_bytes, is_taken) in [(lie, true), (true_bytes, true), (used - 1, false), (used, true), (true_bytes, true)]
+    {
+        bed.nodes[0].bytes.resize(size_bytes.max(used) as usize, 0);
+        tell(&mut bed, size_bytes);
+        assert_eq!(phase(&bed) == LinkPhase::Ready, is_taken, "{size_bytes}");
+        let before = size(&bed);
+        bed.pass(SECOND * 2);
+        assert_eq!(size(&bed), if is_taken { size_bytes } else { before });
+    }
 }

@@ -10,9 +10,9 @@ use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::{Action, ClientId, Gateway, LinkId, NoLocal, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
-use flashmob_core::nbd::protocol::CMD_READ;
+use flashmob_core::nbd::protocol::{CMD_READ, CMD_WRITE};
 use flashmob_core::nbd::request::RequestHeader;
-use flashmob_core::node::{Node, NodeConfig};
+use flashmob_core::node::{Node, NodeConfig, StoreDone};
 use flashmob_core::units::{GIB, KIB, Time};
 use flashmob_core::wire::batch::decode_batch;
 use flashmob_core::wire::frame::{Decoded, decode_frame};
@@ -118,6 +118,12 @@ impl World {
         waiting.consume(taken);
         let mut host = FakeHost::new(self.now, Reads::Hit);
         node.process(self.now, *link, &mut host);
+        node.turn(self.now, &mut host);
+        let ops: Vec<_> = node.store_ops().drain(..).collect();
+        for op in ops {
+            let (started, finished) = (self.now, self.now);
+            node.store_done(StoreDone { id: op.id, result: Ok(()), data: op.data, started, finished });
+        }
         node.turn(self.now, &mut host);
         let answer = node.out(*link).expect("a link").take_all();
         node.wrote(*link, 0);
@@ -262,4 +268,128 @@ fn nobody_is_urgent_when_the_greedy_client_has_gone() {
     world.asks(&mut modest, 2);
     assert!(!world.gateway.divides_turns(world.now));
     assert!(world.batches().iter().all(|&(_, is_urgent)| !is_urgent));
+}
+
+const LARGE_BYTES: u32 = 32 << 20;
+
+impl World {
+    /// The client sends the header of a write, and so much of its data.
+    fn write(&mut self, peer: &Peer, len_bytes: u32, sent_bytes: u32) {
+        let header = RequestHeader { flags: 0, command: CMD_WRITE, cookie: 9, offset_bytes: 0, len_bytes };
+        let id = peer.id;
+        self.gateway.client_rx(id).expect("a client").extend(&header.encode());
+        self.send(peer, sent_bytes);
+    }
+
+    /// The client sends more of it, as a socket would give it to the gateway.
+    fn send(&mut self, peer: &Peer, mut bytes: u32) {
+        self.gateway.process_client(self.now, peer.id, &mut NoLocal);
+        while bytes > 0 && self.gateway.client_wants_bytes(peer.id) {
+            let part = bytes.min(256 << 10);
+            self.gateway.client_rx(peer.id).expect("a client").extend(&vec![7; part as usize]);
+            self.gateway.process_client(self.now, peer.id, &mut NoLocal);
+            bytes -= part;
+        }
+    }
+
+    /// Whether the client has an answer after a few turns, 10 µs each.
+    fn is_answered_soon(&mut self, peer: &mut Peer) -> bool {
+        for _ in 0..400 {
+            self.step();
+            self.carry_to_client(peer);
+            if !peer.received.is_empty() {
+                let len = peer.received.len();
+                peer.received.consume(len);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Time passes, and the shell closes the clients that the gateway drops. How many those are.
+    fn dropped(&mut self, time: Duration) -> usize {
+        let (end, mut dropped) = (self.now + time, 0);
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(50);
+            self.gateway.handle_timeout(self.now);
+            while let Some(action) = self.gateway.poll_action() {
+                if let Action::CloseClient(id, Some(_)) = action {
+                    self.gateway.client_closed(id);
+                    dropped += 1;
+                }
+            }
+            self.step();
+        }
+        dropped
+    }
+}
+
+/// Thirty clients that send the header of a write of 32 MiB, and a few bytes; each is a user's, if users are known.
+fn with_half_sent(user: Option<u64>) -> (World, Vec<Peer>) {
+    let mut world = World::new(1);
+    let peers: Vec<Peer> = (0..30).map(|_| world.client()).collect();
+    for peer in &peers {
+        user.into_iter().for_each(|user| world.gateway.client_is_of(peer.id, user));
+        world.write(peer, LARGE_BYTES, 100);
+    }
+    (world, peers)
+}
+
+#[test]
+fn writes_that_have_not_arrived_hold_up_no_small_request() {
+    let (mut world, _half_sent) = with_half_sent(None);
+    for _ in 0..3 {
+        let mut other = world.client();
+        world.ask(&mut other, 1);
+        world.gateway.process_client(world.now, other.id, &mut NoLocal);
+        assert!(world.is_answered_soon(&mut other), "a read of 4 KiB");
+        for len_bytes in [4096, 64 << 10] {
+            world.write(&other, len_bytes, len_bytes);
+            assert!(world.is_answered_soon(&mut other), "a write of {len_bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn the_large_writes_of_another_user_do_not_wait_for_those_that_have_not_arrived() {
+    let (mut world, _half_sent) = with_half_sent(Some(1));
+    let mut other = world.client();
+    world.gateway.client_is_of(other.id, 2);
+    for _ in 0..3 {
+        world.write(&other, LARGE_BYTES, LARGE_BYTES);
+        assert!(world.is_answered_soon(&mut other));
+    }
+}
+
+#[test]
+fn a_write_that_does_not_come_on_gives_way_to_one_that_waits() {
+    let (mut world, half_sent) = with_half_sent(None);
+    // Those that hold memory give way to the next ones in turn.
+    let mut other = world.client();
+    world.write(&other, LARGE_BYTES, LARGE_BYTES);
+    assert!(!world.gateway.client_wants_bytes(other.id), "it waits");
+    assert_eq!(world.dropped(Duration::from_millis(4800)), 0);
+    assert!(world.dropped(Duration::from_millis(400)) > 0);
+    let mut is_answered = false;
+    for _ in 0..200 {
+        world.send(&other, LARGE_BYTES);
+        is_answered = world.is_answered_soon(&mut other);
+        if is_answered {
+            break;
+        }
+        world.dropped(Duration::from_secs(1));
+    }
+    assert!(is_answered, "at the latest when all of them were dropped");
+    assert!(half_sent.len() == 30);
+}
+
+/// One client that sends slowly, where nobody waits, is not dropped.
+#[test]
+fn a_slow_write_may_take_long_where_nobody_waits_for_it() {
+    let mut world = World::new(1);
+    let mut slow = world.client();
+    world.write(&slow, LARGE_BYTES, 100);
+    assert_eq!(world.dropped(Duration::from_secs(300)), 0);
+    world.send(&slow, LARGE_BYTES - 100);
+    assert!(world.is_answered_soon(&mut slow));
 }

@@ -3,6 +3,7 @@
 mod alive;
 mod answers_together;
 mod charges;
+mod claims;
 mod copies_accept;
 mod copies_age;
 mod copies_grow;

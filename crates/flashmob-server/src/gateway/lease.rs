@@ -3,11 +3,16 @@
 
 use std::time::Duration;
 
+use flashmob_core::units::Time;
+
 use super::server::GatewayServer;
 use crate::net::clock::boottime_ns;
 
 /// How much the clocks may seem to differ because one is read after the other.
 const READ_APART: Duration = Duration::from_millis(2);
+
+/// How often etcd is asked whether another gateway took charge, while nodes say so.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// What was last seen of a lease.
 #[derive(Debug, Default)]
@@ -18,6 +23,8 @@ pub(super) struct LeaseSeen {
     ahead_ns: u64,
     /// Why this gateway is not in charge any more.
     pub deposed: Option<Deposed>,
+    /// When etcd is asked again whether another gateway took charge, as nodes say so.
+    ask_again: Time,
     /// Notes that the decisions which maps lack cannot be taken from mirrors.
     pub stays_behind: bool,
 }
@@ -69,10 +76,36 @@ impl GatewayServer {
             self.lease.deposed = are_all.then_some(Deposed::ByNodes(why));
             return are_all;
         };
-        let is_unfollowed = tenure.is_unfollowed();
-        let of_nodes = |why| if is_unfollowed { Deposed::AgainstEtcd(why) } else { Deposed::InEtcd(why) };
-        let in_etcd = tenure.deposed().map(|why| Deposed::InEtcd(why.to_string()));
-        self.lease.deposed = in_etcd.or_else(|| by_nodes.map(of_nodes));
-        self.lease.deposed.is_some()
+        if let Some(why) = tenure.deposed() {
+            self.lease.deposed = Some(Deposed::InEtcd(why.to_string()));
+            return true;
+        }
+        let now = self.clock.now();
+        let Some(why) = by_nodes.filter(|_| now >= self.lease.ask_again) else { return false };
+        self.lease.ask_again = now + ASK_EVERY;
+        match tenure.is_unfollowed() {
+            // Unless it answers again, the lease ends.
+            None => false,
+            Some(false) => {
+                self.lease.deposed = Some(Deposed::InEtcd(why));
+                true
+            }
+            // The others are still served.
+            Some(true) => {
+                for volume in volumes.clone() {
+                    if self.gateway.stay_unfollowed(now, volume)
+                        && let Some(config) = self.volumes.get(volume)
+                    {
+                        log::error!(
+                            "volume {}: nodes do not serve it, though this gateway is in charge in etcd; its requests fail",
+                            config.name
+                        );
+                    }
+                }
+                let are_all = volumes.into_iter().all(|volume| self.gateway.deposed(volume).is_some());
+                self.lease.deposed = are_all.then_some(Deposed::AgainstEtcd(why));
+                are_all
+            }
+        }
     }
 }

@@ -509,6 +509,7 @@ impl Links {
         let keys = &*keys;
         self.grant_in_use.set(&keys.grant);
         log::info!("keys: generation {}, {} nodes are pinned", keys.granted.generation, keys.pins.iter().count());
+        gateway.verify_claims(keys.generation());
         let is_other = keys.granted != before.granted;
         if is_other {
             gateway.sign_mirrors(now, || Some(keys.mirror_signer()));

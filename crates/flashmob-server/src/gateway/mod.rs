@@ -2,6 +2,7 @@
 
 mod accept;
 mod actions;
+mod claims;
 mod diagnose;
 mod divided;
 mod etcd_map;
@@ -28,6 +29,7 @@ mod resync;
 pub mod scrub_file;
 mod secure;
 mod server;
+mod shares;
 mod socket_folder;
 mod surplus;
 mod volumes;

@@ -158,7 +158,8 @@ impl GatewayServer {
         let rights = who.volumes.iter().filter_map(right).collect();
         log::debug!("client {} is {}", conn.stream.peer(), who.name);
         (conn.secrecy, conn.who) = (Secrecy::Settled, Some(who));
-        let id = conn.id;
+        let (id, user) = (conn.id, conn.user());
+        self.gateway.client_is_of(id, user);
         self.gateway.client_secured(id, rights);
         self.gateway.process_client(now, id, &mut self.links);
     }

@@ -1,7 +1,9 @@
 //! The gateway's event loop: one thread that moves bytes between clients, the state machine and links.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use flashmob_core::units::Time;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
+use super::claims::Claims;
 use super::diagnose::Diagnosed;
 use super::divided::{Between, Clients};
 use super::etcd_map::{Tenure, Terms, Unwritten};
@@ -32,6 +35,7 @@ use super::open::{named_extents, open_place, volume_spec};
 use super::recorded::Unrecorded as UnrecordedChange;
 use super::resize::Shrinks;
 use super::secure::{NbdDoor, Secrecy, WayIn};
+use super::shares::{Settled, to_give};
 use super::surplus::{Surplus, give_back};
 use super::volumes::Unrecorded;
 use super::whereabouts::{Marks, Sighting, Whereabouts, whereabouts};
@@ -101,6 +105,28 @@ impl ClientConn {
     }
 }
 
+/// No user.
+const NOBODY: u64 = 0;
+
+/// The user of clients at an address that have proven nothing, as a number.
+fn user_at(address: Option<IpAddr>) -> u64 {
+    number_of(&strangers::origin(address))
+}
+
+/// A number that is the same for all clients of one user.
+fn number_of(user: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    user.hash(&mut hasher);
+    hasher.finish().max(NOBODY + 1)
+}
+
+impl ClientConn {
+    /// Whose it is: by the name of its certificate, or its address.
+    pub(super) fn user(&self) -> u64 {
+        self.who.as_ref().map_or_else(|| user_at(self.stream.peer_ip()), |who| number_of(&who.name))
+    }
+}
+
 /// A gateway, ready to run.
 #[derive(Debug)]
 pub struct GatewayServer {
@@ -163,6 +189,8 @@ pub struct GatewayServer {
     pub(super) diagnosed: Diagnosed,
     /// By the name of a node: the generation of the gateway's key when it was last linked.
     pub(super) key_generations: HashMap<String, u64>,
+    /// Claims of nodes that are being verified.
+    pub(super) claims: Claims,
     /// What was last seen of the lease, where maps are in etcd.
     pub(super) lease: LeaseSeen,
     /// The members of an etcd that others can use, in a cluster with keys.
@@ -214,6 +242,7 @@ impl GatewayServer {
     /// configuration, unless the `start` forgets them. Where maps are in etcd, it waits until no other gateway is in charge.
     pub fn open(config: &Config, config_path: &Path, start: Start<'_>) -> anyhow::Result<Option<GatewayServer>> {
         let never = Arc::default();
+        let is_stopped = || start.stop.is_some_and(|stop| stop.load(Ordering::SeqCst));
         let mut tenure = None;
         if let Some(etcd) = &config.etcd {
             anyhow::ensure!(
@@ -226,9 +255,11 @@ impl GatewayServer {
             let Some(begun) = Tenure::begin(&terms)? else { return Ok(None) };
             tenure = Some(begun);
         } else if start.take_over {
-            take_over(config, config_path)?;
+            match take_over(config, config_path, start.stop.map(|stop| &**stop)) {
+                Err(_) if is_stopped() => return Ok(None),
+                taken => taken?,
+            }
         }
-        let is_stopped = || start.stop.is_some_and(|stop| stop.load(Ordering::SeqCst));
         let known = match Known::read(config, config_path, tenure, start.accept_unsigned) {
             Err(_) if is_stopped() => return Ok(None),
             known => known?,
@@ -305,6 +336,7 @@ impl GatewayServer {
         gateway.set_sampling(Sampling { one_in: config.trace_one_in, clock_start_ns: clock.start_monotonic_ns() });
         if let Some(keys) = &keys {
             gateway.sign_mirrors(clock.now(), || Some(keys.mirror_signer()));
+            gateway.verify_claims(keys.generation());
         }
         let links_count = gateway.links_count();
         let links = Links::new(links_count, FIRST_LINK, places, extents, clock, wake.clone(), keys);
@@ -357,6 +389,7 @@ impl GatewayServer {
             next_look: Time::default(),
             diagnosed: Diagnosed::default(),
             key_generations: HashMap::new(),
+            claims: Claims::default(),
             lease: LeaseSeen::default(),
             open_etcd: None,
         })
@@ -548,6 +581,7 @@ impl GatewayServer {
             self.maps.look();
             self.end_revoked();
         }
+        self.take_claims(now);
         while let Ok(answer) = self.questions.try_recv() {
             // The receiver may have timed out.
             let _ = answer.try_send(self.report());
@@ -601,7 +635,8 @@ impl GatewayServer {
         if let WayIn::Closed(why) = &way_in {
             return self.turned_away.note(&format!("client {}", stream.peer()), why);
         }
-        if self.clients.iter().filter(|(_, conn)| !conn.is_choosing).count() >= self.connections {
+        // With keys it is known later who it is: then another user may have to give way.
+        if self.is_full() && !self.may_give_way(way_in == WayIn::Open, user_at(stream.peer_ip())) {
             return self.turned_away.note(&format!("client {}", stream.peer()), &self.full());
         }
         self.make_room();
@@ -622,11 +657,33 @@ impl GatewayServer {
             self.conn_of_client.resize(id.index + 1, usize::MAX);
         }
         self.conn_of_client[id.index] = key;
+        self.gateway.client_is_of(id, user_at(stream.peer_ip()));
         let (readiness, secrecy) = (Readiness::unknown(), Secrecy::Settled);
         let (stepped, is_choosing) = (Instant::now(), true);
         let (waits_until, who, closing) = (None, None, None);
         let conn = ClientConn { stream, id, readiness, secrecy, waits_until, who, closing, stepped, is_choosing };
         self.clients.insert(conn);
+    }
+
+    fn is_full(&self) -> bool {
+        self.clients.iter().filter(|(_, conn)| !conn.is_choosing).count() >= self.connections
+    }
+
+    /// The clients that have chosen an export.
+    fn settled(&self) -> Vec<Settled<Instant>> {
+        let settled = self.clients.iter().filter(|(_, conn)| !conn.is_choosing);
+        let of = |(key, conn): (usize, &ClientConn)| Settled {
+            key,
+            user: conn.user(),
+            is_idle: self.gateway.is_client_idle(conn.id),
+            since: conn.stepped,
+        };
+        settled.map(of).collect()
+    }
+
+    /// Whether somebody would give way to a newcomer; if it is not `known` whose that is, to anybody who has nothing yet.
+    fn may_give_way(&self, is_known: bool, user: u64) -> bool {
+        to_give(&self.settled(), if is_known { user } else { NOBODY }).is_some()
     }
 
     fn full(&self) -> String {
@@ -655,7 +712,16 @@ impl GatewayServer {
             |(_, conn): &(usize, &ClientConn)| conn.is_choosing && !self.gateway.is_client_choosing(conn.id);
         let chosen: Vec<usize> = self.clients.iter().filter(has_chosen).map(|(key, _)| key).collect();
         for key in chosen {
-            if self.clients.iter().filter(|(_, conn)| !conn.is_choosing).count() >= self.connections {
+            if self.is_full()
+                && let Some(user) = self.clients.get(key).map(ClientConn::user)
+                && let Some(given) = to_give(&self.settled(), user)
+            {
+                self.turn_away_client(
+                    given,
+                    "its connection ended for one of another user: its own has the most; see 'connections'",
+                );
+            }
+            if self.is_full() {
                 self.turn_away_client(key, &self.full());
             } else if let Some(conn) = self.clients.get_mut(key) {
                 conn.is_choosing = false;

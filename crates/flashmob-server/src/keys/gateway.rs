@@ -97,6 +97,14 @@ impl GatewayKeys {
         MirrorVerifier(std::iter::once((self.granted.cluster, u64::MAX)).chain(before).collect())
     }
 
+    /// All of it once more, for another thread.
+    ///
+    /// # Errors
+    /// See [`FolderError`].
+    pub fn again(&self) -> Result<GatewayKeys, FolderError> {
+        self.folder.load()
+    }
+
     /// Reads the folder again if it has changed. Returns what was used before, if it has.
     ///
     /// # Errors

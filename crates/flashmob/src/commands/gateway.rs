@@ -187,7 +187,10 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             Some(Deposed::ByNodes(why)) => anyhow::bail!("nodes serve this gateway no longer: {why}"),
             Some(Deposed::Behind(volumes, why)) => {
                 log::warn!("nodes do not serve this gateway: {why}");
-                if let Err(error) = catch_up(&config, &args.config, &volumes) {
+                if let Err(error) = catch_up(&config, &args.config, &volumes, &stop.is_wanted) {
+                    if stop.is_wanted.load(Ordering::SeqCst) {
+                        break;
+                    }
                     anyhow::ensure!(
                         volumes.len() < config.volumes.len(),
                         "nodes serve this gateway no longer: {why} ({error:#})"

@@ -164,6 +164,13 @@ fn an_extent_that_has_grown_keeps_what_it_has() {
     let extent_id = image.members()[1].extent_id;
     let of_size = |slots| Record::Extent { member: 1, extent_id, size_bytes: slots * CHUNK };
     assert!(matches!(image.apply(&of_size(3)), Err(MapError::ExtentShrinks { .. })));
+    assert_eq!(image.used_bytes(1), 4 * CHUNK);
+    // What a node said too much is taken back, down to what is in use.
+    for slots in [900, 5, 4] {
+        image.apply(&of_size(slots)).unwrap();
+        assert_eq!(u64::from(image.slots(1)), slots);
+    }
+    assert!(matches!(image.apply(&of_size(4)), Err(MapError::ExtentTwice { .. })), "it has that");
     image.apply(&of_size(9)).unwrap();
     assert_eq!((image.slots(1), image.slots(0), image.counts()), (9, 4, before.counts()));
     assert_eq!((image.members()[1].extent_id, image.marks(0)), (extent_id, before.marks(0)));

@@ -236,3 +236,32 @@ proptest::proptest! {
         }
     }
 }
+
+/// The largest generation that there is, told by one node, would be the last.
+#[test]
+fn a_charge_that_nothing_signed_shows_is_named_and_not_followed() {
+    use crate::wire::generation::GENERATION_MAX;
+    use crate::wire::hello::Charge;
+    let mut image = image(4, 5);
+    let mirror = parts(&key(), &mut image, 3).concat();
+    let own = Charge { map_id: image.map_id(), epoch: 4, nonce: 5, version: image.version() };
+    for (generation, is_claim) in [(3, false), (4, true), (GENERATION_MAX, true)] {
+        let number = first_of(generation).unwrap();
+        let told = Charge { map_id: image.map_id(), epoch: number, nonce: 1, version: number };
+        let found = [
+            Found { charge: Some(own), ..of(1, &mirror) },
+            Found { charge: Some(told), ..of(2, &[]) },
+            Found { charge: Some(own), ..of(3, &mirror) },
+        ];
+        let key = key();
+        let terms = Terms { keys: Some(&key), generation: 3, moment: 1000, ..Terms::default() };
+        let recovered = recover(&found, &terms).unwrap();
+        assert_eq!(recovered.generation, 3, "of the key, whatever one node says");
+        assert_eq!(recovered.claims, if is_claim { vec![(1, generation)] } else { vec![] });
+        assert_eq!(recovered.largest, (!is_claim).then_some(1));
+        assert_eq!(recovered.without_mirror, [1]);
+        // Without keys each is believed, as ever.
+        let plain = recover(&found, &Terms { keys: None, ..terms }).unwrap();
+        assert_eq!((plain.generation, plain.claims), (generation, vec![]));
+    }
+}

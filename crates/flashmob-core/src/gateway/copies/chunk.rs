@@ -63,7 +63,7 @@ impl Chunk {
 impl Copies {
     /// Whether requests to a chunk must wait: its copies may differ, or it is not known yet which of them are right.
     pub(super) fn is_on_hold(&self, chunk: u32) -> bool {
-        self.is_cut() || self.doubt.contains(&chunk) || self.doubtful.contains(&chunk)
+        self.serves_nothing() || self.doubt.contains(&chunk) || self.doubtful.contains(&chunk)
     }
 
     /// Decides the marks that a chunk needs before a change is sent: it is open, and copies on members that are out are behind, unless no

@@ -101,9 +101,7 @@ impl Copies {
         self.cut = None;
         self.decide(Record::Cut { is_cut: false });
         self.judge_all(cx);
-        self.review_flushes(cx);
-        self.serve_waiting(cx);
-        self.look_at(cx.now);
+        self.serve_held(cx);
     }
 
     fn names(&self, cx: &Cx<'_>, members: &[u16]) -> String {

@@ -72,7 +72,7 @@ impl Copies {
         let Some(flush) = self.flushes.get(place) else { return };
         if !flush.is_sent {
             // Without the members that are out, they would be declared behind; but they may know what the dropped end of the map said.
-            if self.is_cut() || self.untold.first().is_some_and(|&serial| serial <= flush.barrier) {
+            if self.serves_nothing() || self.untold.first().is_some_and(|&serial| serial <= flush.barrier) {
                 return;
             }
             self.send_flush(cx, place);

@@ -270,8 +270,7 @@ impl Gateway {
         let node = &self.nodes[self.links[id].node];
         let (volume, member) = (node.volume, node.extent as u16);
         let why = self.with_copies(now, volume, |copies, cx| copies.unwelcome(&cx.name(member), welcome.mirror))??;
-        self.depose(now, volume, &why);
-        Some(why)
+        Some(self.claimed(now, id, &why))
     }
 
     /// A node of a volume with copies is linked.
@@ -342,7 +341,7 @@ impl Gateway {
     }
 
     /// Fails all requests of clients to a volume.
-    fn fail_all(&mut self, now: Time, volume: usize) {
+    pub(super) fn fail_all(&mut self, now: Time, volume: usize) {
         let keys = self.requests.keys_where(|r| r.volume as usize == volume && r.client != ClientId::GATEWAY);
         for key in keys {
             self.fail_request(now, key, Failure::Io);

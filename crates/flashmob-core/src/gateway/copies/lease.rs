@@ -32,6 +32,8 @@ pub(super) struct Lease {
     until: Option<Time>,
     /// Requests whose answers wait for it.
     waiting: Vec<RequestKey>,
+    /// Nodes refuse this gateway, and no other one is in charge of the volume that could answer clients.
+    is_unfollowed: bool,
 }
 
 /// The state of a lease.
@@ -45,7 +47,7 @@ pub struct LeaseStatus {
 
 impl Lease {
     pub fn new(until: Option<Time>) -> Lease {
-        Lease { until, waiting: Vec::new() }
+        Lease { until, waiting: Vec::new(), is_unfollowed: false }
     }
 
     pub fn status(&self, now: Time) -> Option<LeaseStatus> {
@@ -58,6 +60,17 @@ impl Gateway {
     #[must_use]
     pub fn deposed(&self, volume: usize) -> Option<&str> {
         self.volumes.get(volume)?.copies.as_deref()?.deposed.as_deref()
+    }
+
+    /// Nodes refuse this gateway, and no other one is in charge of the volume: its requests fail. False if that was known, or nodes do not refuse it.
+    pub fn stay_unfollowed(&mut self, now: Time, volume: usize) -> bool {
+        let is_news = self.with_copies(now, volume, |copies, _| {
+            copies.deposed.is_some() && !std::mem::replace(&mut copies.lease.is_unfollowed, true)
+        });
+        if is_news == Some(true) {
+            self.fail_all(now, volume);
+        }
+        is_news == Some(true)
     }
 
     /// The lease of this gateway lasts until then. Answers that have waited for it are passed on. Does nothing to volumes that were given none at the
@@ -75,7 +88,10 @@ impl Copies {
     pub(super) fn is_covered(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> bool {
         let (Some(request), Some(until)) = (cx.requests.get_mut(key), self.lease.until) else { return true };
         let shows_data = matches!(request.op, Op::Read | Op::Map) && request.failure.is_none();
-        let waits = self.deposed.is_some() || (shows_data && cx.now >= until);
+        let waits = match self.deposed {
+            Some(_) => !self.lease.is_unfollowed,
+            None => shows_data && cx.now >= until,
+        };
         if !waits || planted::is(Bug::LeaseIgnored) {
             return true;
         }
@@ -92,7 +108,7 @@ impl Copies {
 
     /// Whether clients get no answer because another gateway is in charge, which they ask once this one is gone.
     pub(super) fn is_followed(&self) -> bool {
-        self.deposed.is_some() && self.lease.until.is_some()
+        self.deposed.is_some() && self.lease.until.is_some() && !self.lease.is_unfollowed
     }
 
     /// Requests whose answers wait for the lease.

@@ -154,16 +154,21 @@ impl Copies {
         if is_older && !planted::is(Bug::RestoredBelieved) {
             self.restored(cx, member);
         }
-        let has_grown = extent_id == welcome.extent_id && welcome.size_bytes > known_bytes;
-        if has_grown {
+        let is_other_size = extent_id == welcome.extent_id && welcome.size_bytes != known_bytes;
+        if is_other_size {
             let (from, to) = (Bytes(known_bytes), Bytes(welcome.size_bytes));
-            cx.tell(Event::NodeWarning(cx.name(member), format!("its extent has grown from {from} to {to}")));
+            let text = if welcome.size_bytes > known_bytes {
+                format!("its extent has grown from {from} to {to}")
+            } else {
+                format!("its extent has {to}, and it said {from} before; no copy is in what is missing")
+            };
+            cx.tell(Event::NodeWarning(cx.name(member), text));
         }
-        if extent_id != welcome.extent_id || has_grown {
+        if extent_id != welcome.extent_id || is_other_size {
             let record = Record::Extent { member, extent_id: welcome.extent_id, size_bytes: welcome.size_bytes };
             self.decide(record);
         }
-        if has_grown {
+        if is_other_size {
             // What lies there is looked through before it is used; if nothing of this member was used yet, with what it had.
             self.search_anew(member);
             self.plan_anew(cx);

@@ -214,6 +214,11 @@ impl Mirrors {
         self.had.lacking(&told)
     }
 
+    /// Whether a mirror has what the map lacked when it was opened, or is of a later start.
+    pub fn shows_more(&self, state: &MirrorState) -> bool {
+        self.had.lacking(state).is_some()
+    }
+
     /// A node's first link was welcomed: what it tells of its mirror.
     fn welcomed(&mut self, now: Time, member: usize, link: LinkId, told: Option<MirrorState>) {
         let Some(mirror) = self.members.get_mut(member) else { return };

@@ -23,6 +23,7 @@ mod age;
 mod change;
 mod choice;
 mod chunk;
+mod claims;
 mod context;
 mod cut;
 mod decide;
@@ -77,6 +78,7 @@ pub use accept::{AcceptLossError, AcceptedLoss};
 use age::Ages;
 use change::Change;
 use chunk::Chunk;
+pub use claims::Proof;
 pub use context::Cx;
 use flush::Flush;
 use hedge::Hedging;
@@ -218,6 +220,8 @@ pub struct Copies {
     next_serial: u64,
     /// The map's end was dropped: nothing is served yet.
     cut: Option<cut::Cut>,
+    /// Nodes that say that another gateway is in charge.
+    claims: claims::Claims,
     /// Whether this start has sent changes, or has decided what a later one must know.
     counts: bool,
     /// Nodes refuse the map, and the decisions that it lacks may be taken.
@@ -315,6 +319,7 @@ impl Copies {
             untold: BTreeSet::new(),
             next_serial: 0,
             cut: cut::Cut::of(&image),
+            claims: claims::Claims::default(),
             counts: false,
             may_catch_up: false,
             deposed: None,

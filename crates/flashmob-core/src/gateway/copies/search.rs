@@ -59,7 +59,7 @@ impl Copies {
 
     /// Begins to compare the current copies of a chunk in doubt, if they can be used.
     fn compare(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        let is_due = self.doubt.contains(&chunk) && !self.doubtful.contains(&chunk) && !self.is_cut();
+        let is_due = self.doubt.contains(&chunk) && !self.doubtful.contains(&chunk) && !self.serves_nothing();
         if !is_due || self.jobs.contains_key(&chunk) {
             return;
         }
@@ -116,7 +116,7 @@ impl Copies {
 
     /// Starts jobs that nobody waits for, as many as may run.
     pub(super) fn search_work(&mut self, cx: &mut Cx<'_>) {
-        if self.is_cut() {
+        if self.serves_nothing() {
             return;
         }
         let in_doubt = self.doubt.range(self.next_compare..).chain(self.doubt.range(..self.next_compare));

@@ -40,6 +40,7 @@ impl Copies {
             self.log.retry();
         }
         self.watch_cut(cx);
+        self.watch_claims(cx);
         self.put_out_silent(cx);
         self.look_at_paused(cx);
         self.drop_abandoned(cx);
@@ -48,7 +49,7 @@ impl Copies {
         self.look_at_freed(cx);
         self.search_work(cx);
         if self.is_mirrored() {
-            if !self.is_cut() {
+            if !self.serves_nothing() {
                 // What its end said of slots may not be known.
                 self.search_orphans(cx);
             }
@@ -208,8 +209,9 @@ impl Copies {
         let in_use = self.chunks.iter().filter(|(chunk, state)| state.is_waited_for() && self.doubt.contains(chunk));
         let waited_for = in_use.map(|(&chunk, _)| (chunk, Time::default()));
         let others = self.doubt.iter().filter(|c| !self.is_waited_for(**c)).map(|&c| (c, later));
-        let judged =
-            waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c) && !self.is_cut());
+        let judged = waited_for
+            .chain(others.take(JUDGED_MAX))
+            .filter(|(c, _)| !self.jobs.contains_key(c) && !self.serves_nothing());
         for (chunk, since) in judged {
             let present = self.usable_of(cx, chunk, self.current(chunk));
             let missing = self.away_of(cx, chunk, self.current(chunk) & !present);

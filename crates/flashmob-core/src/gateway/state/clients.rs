@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
+use super::arrivals::Arrival;
 use super::fairness::{Demand, Modest, Peak};
 use crate::buffers::RxBuf;
 use crate::gateway::NativeCall;
@@ -51,6 +52,12 @@ pub struct Client {
     pub paused: bool,
     /// That limit is the gateway's memory.
     pub is_short: bool,
+    /// That limit is the one of large writes that have not arrived.
+    pub waits_to_arrive: bool,
+    /// Its large write that has arrived in part.
+    pub arrival: Option<Arrival>,
+    /// Who it is, as far as the shell knows: clients of one user share what users have of memory.
+    pub user: u64,
     pub closing: bool,
     /// Until when it must have chosen a volume.
     pub handshake_until: Option<Time>,
@@ -151,6 +158,9 @@ impl Clients {
             blocked: false,
             paused: false,
             is_short: false,
+            waits_to_arrive: false,
+            arrival: None,
+            user: 0,
             closing: false,
             handshake_until,
             is_dirty: false,

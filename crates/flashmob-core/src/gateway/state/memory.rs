@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::arrivals::Arrivals;
 use super::clients::{ClientId, Clients};
 use crate::buffers::{Budget, BufferPool};
 use crate::units::{MIB, Time};
@@ -17,7 +18,9 @@ pub struct Memory {
     pub budget: Budget,
     /// Buffers in which the parts of reads are joined.
     pub buffers: BufferPool,
-    /// A client that was held back has read answers.
+    /// What large writes hold that have arrived in part.
+    pub arrivals: Arrivals,
+    /// A client that was held back has read answers, or a large write has arrived.
     pub retry_blocked: bool,
     /// The client that is first for memory, and until when at most.
     first_in_line: Option<(ClientId, Time)>,
@@ -32,6 +35,7 @@ impl Memory {
         Memory {
             budget: Budget::new(limit_bytes),
             buffers: BufferPool::new(JOINED_BYTES_KEPT),
+            arrivals: Arrivals::default(),
             retry_blocked: false,
             first_in_line: None,
             used_bytes_at_turn: 0,

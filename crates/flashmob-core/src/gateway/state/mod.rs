@@ -16,6 +16,7 @@
 //!
 //! A request knows only the number of its pieces, a queue only the keys of requests; `pieces.rs` and `complete.rs` connect the two.
 
+pub mod arrivals;
 mod clients;
 pub mod device_failures;
 pub mod fairness;

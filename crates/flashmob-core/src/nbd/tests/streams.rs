@@ -43,6 +43,7 @@ pub(super) fn hear(stream: &[u8], cuts: &[usize]) -> Heard {
                     answer(&mut session, &request);
                     heard.requests.push(request);
                 }
+                Ok(Event::WaitsToArrive) => unreachable!("there is room for all"),
                 Ok(Event::StartTls) => unreachable!("it was not demanded"),
                 Ok(Event::Closed) => {
                     heard.end = Some(Ok(()));

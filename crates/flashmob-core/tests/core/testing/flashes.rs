@@ -221,6 +221,14 @@ impl FlashBed {
         self.bed.link(n, &Welcome { extent_id, boot_id, remembered, knows_marks, ..welcome(size_bytes) });
     }
 
+    /// Node n is linked, and says that its extent has so many bytes.
+    pub fn link_of_size(&mut self, n: usize, size_bytes: u64) {
+        let id = FlashBed::id_of(n);
+        let remembered = self.bed.gateway.map(0).expect("a map").members()[n].seen;
+        let knows_marks = self.nodes[n].knows_marks;
+        self.bed.link(n, &Welcome { extent_id: id, boot_id: id, remembered, knows_marks, ..welcome(size_bytes) });
+    }
+
     /// Its link is closed, and the gateway will try again.
     pub fn unlink(&mut self, n: usize) {
         self.bed.gateway.link_closed(self.bed.now, LinkId(n), "reset");

@@ -11,7 +11,7 @@ use flashmob_core::copies::{CHUNK_BYTES, MapImage, encode_snapshot, replay};
 use flashmob_core::gateway::{PassKept, ScrubKept};
 
 use super::recall::Told;
-use super::{ask_all, check_places, named};
+use super::{Asking, ask_all, check_places, named};
 use crate::config::{Config, LayoutKind, VolumeConfig, size_to_toml};
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path, new_member, open_all, volume_path};
@@ -45,7 +45,8 @@ impl Conversion {
         }
         let path = map_path(config_path, volume);
         look_at_map(&path)?;
-        let told = ask_all(volume, load_keys(config)?.as_ref());
+        let keys = load_keys(config)?;
+        let told = ask_all(volume, &Asking { keys: keys.as_ref(), ..Asking::default() });
         let away: Vec<String> = volume
             .nodes
             .iter()

@@ -9,8 +9,7 @@ mod take_over;
 use anyhow::{Context, bail};
 
 use crate::config::{Config, NodeConfig, VolumeConfig};
-use crate::keys::GatewayKeys;
-use recall::{Told, ask};
+pub(super) use recall::{Asking, Told, ask};
 
 pub(super) use take_over::take_over;
 
@@ -22,11 +21,11 @@ fn named<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a VolumeConfig>
 }
 
 /// What each node says, or why it says nothing. All are asked at once.
-fn ask_all(volume: &VolumeConfig, keys: Option<&GatewayKeys>) -> Vec<Result<Told, String>> {
+fn ask_all(volume: &VolumeConfig, asking: &Asking<'_>) -> Vec<Result<Told, String>> {
     std::thread::scope(|scope| {
         let ask_of = |node: &NodeConfig| match node.is_gone {
             true => Err(anyhow::anyhow!("it was removed from the volume")),
-            false => ask(&node.source, keys),
+            false => ask(&node.source, asking),
         };
         let asked: Vec<_> = volume.nodes.iter().map(|node| scope.spawn(move || ask_of(node))).collect();
         let told = asked.into_iter().map(|asked| match asked.join() {
@@ -45,8 +44,9 @@ fn check_places(volume: &VolumeConfig, told: &[Result<Told, String>]) -> anyhow:
         let name = node.source.name();
         if *volume_id != volume.id {
             bail!(
-                "node {number} ({name}) has an extent of volume '{volume_id}', and the configuration says '{}'; correct its address, \
+                "node {number} ({name}) has an extent of volume {}, and the configuration says '{}'; correct its address, \
                  or the volume's name or id",
+                flashmob_text::quoted(volume_id, 255),
                 volume.id
             );
         }

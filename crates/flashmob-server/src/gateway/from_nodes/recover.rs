@@ -1,13 +1,14 @@
 //! Recovers the map of a volume with copies from the mirrors that its nodes keep, when the gateway's disk is lost.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use flashmob_core::copies::{Found, Record, RecoverError, Recovered, Terms, Unreadable, Verify, encode_batch, recover};
 
 use super::recall::Told;
-use super::{ask_all, check_places, named};
+use super::{Asking, ask_all, check_places, named};
 use crate::config::Config;
 use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
@@ -36,6 +37,8 @@ pub struct Sources<'a> {
     pub map: Option<&'a Path>,
     /// Mirrors count, too, that no gateway of the cluster has signed, if no other is there.
     pub accepts_unsigned: bool,
+    /// Ends waiting for nodes.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// A node, as it was found.
@@ -53,6 +56,8 @@ pub struct NodeFound {
     pub is_unsigned: bool,
     /// A gateway is linked to it.
     pub is_linked: bool,
+    /// The generation of keys of a gateway that it remembers and of which nothing is signed: see [`Recovered::claims`].
+    pub claims: Option<u64>,
 }
 
 impl Recovery {
@@ -72,7 +77,13 @@ impl Recovery {
         let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let map = sources.map.map(read).transpose()?;
         let keys = load_keys(config)?;
-        let mut told = ask_all(&volume, keys.as_ref());
+        let asking = Asking {
+            keys: keys.as_ref(),
+            accepts_unsigned: sources.accepts_unsigned,
+            stop: sources.stop,
+            ..Asking::default()
+        };
+        let mut told = ask_all(&volume, &asking);
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let generation = keys.as_ref().map_or(0, GatewayKeys::generation);
         let verifier = keys.as_ref().map(GatewayKeys::mirror_verifier);
@@ -86,12 +97,14 @@ impl Recovery {
             let (nodes, _) = merged(&volume, &first.image)?;
             if nodes != volume.nodes {
                 volume.nodes = nodes;
-                told = ask_all(&volume, keys.as_ref());
+                told = ask_all(&volume, &asking);
             }
         }
         check_places(&volume, &told)?;
         let recovered = recover(&found(&told), &terms).map_err(explain)?;
-        check_generation(&recovered, generation)?;
+        let answered = volume.nodes.iter().zip(&told).filter(|(_, told)| told.is_ok());
+        let largest = recovered.largest.and_then(|at| answered.map(|(node, _)| node.source.name()).nth(at));
+        check_generation(&recovered, generation, largest.as_deref())?;
         take_sizes(&mut volume, &recovered.image).iter().for_each(Note::log);
         check(&volume, &copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
@@ -107,6 +120,11 @@ impl Recovery {
                 is_branched: is_in(&recovered.branches),
                 is_unsigned: is_in(&recovered.unsigned),
                 is_linked: told.as_ref().is_ok_and(|told| told.is_linked),
+                claims: recovered
+                    .claims
+                    .iter()
+                    .find(|(place, _)| Some(*place) == at)
+                    .map(|(_, generation)| *generation),
             }
         });
         let nodes = nodes.collect();
@@ -118,7 +136,13 @@ impl Recovery {
     pub fn shortcomings(&self) -> Vec<String> {
         let Recovered { missing, without_mirror, .. } = &self.recovered;
         let of_node = |(number, node): (u16, &NodeFound)| {
-            let text = if let (Err(error), true) = (&node.extent, missing.contains(&number)) {
+            let text = if let Some(generation) = node.claims {
+                format!(
+                    "it says that it has obeyed a gateway with a key of generation {generation}, and nothing that a gateway has signed shows that: it is not \
+                     believed, and will refuse this map. It lies, or what it remembers is damaged: take its key away (`flashmob key unpin`), or start it with \
+                     --forget, and replace its extent with `flashmob volume replace`"
+                )
+            } else if let (Err(error), true) = (&node.extent, missing.contains(&number)) {
                 format!("it was not found: {error}")
             } else if let (Err(why), true) = (&node.mirror, without_mirror.contains(&number)) {
                 format!("it has no mirror of the map that can be used: {why}")
@@ -132,6 +156,15 @@ impl Recovery {
             Some(format!("node {number} ({}): {text}", node.name))
         };
         (0..).zip(&self.nodes).filter_map(of_node).collect()
+    }
+
+    /// What nodes say that nothing signed shows: a sentence for each.
+    #[must_use]
+    pub fn claims(&self) -> Vec<String> {
+        let numbers = self.nodes.iter().enumerate().filter(|(_, node)| node.claims.is_some()).map(|(number, _)| number);
+        let prefixes: Vec<String> = numbers.map(|number| format!("node {number} (")).collect();
+        let is_one = |text: &String| prefixes.iter().any(|prefix| text.starts_with(prefix));
+        self.shortcomings().into_iter().filter(is_one).collect()
     }
 
     /// Refuses a volume that a gateway is linked to: what that decides from now on would be missing.
@@ -182,8 +215,15 @@ fn explain(error: RecoverError) -> anyhow::Error {
 }
 
 /// Refuses a map that no node would take from a gateway with a key of that generation.
-fn check_generation(recovered: &Recovered, generation: u64) -> anyhow::Result<()> {
+///
+/// `largest` is the node with the largest numbers, if only its word tells them.
+fn check_generation(recovered: &Recovered, generation: u64, largest: Option<&str>) -> anyhow::Result<()> {
     let needed = recovered.generation;
+    let by = largest.map_or_else(String::new, |name| {
+        format!(
+            ". Only node {name} says so: if it is not to be trusted, take its key away (`flashmob key unpin`), and recover the map without it, with --accept-loss"
+        )
+    });
     anyhow::ensure!(
         needed <= GENERATION_MAX,
         "a node remembers larger numbers than there are; give its data up, unless it has the only copy of a chunk: start it with --forget, and replace its extent with `flashmob \
@@ -192,7 +232,7 @@ fn check_generation(recovered: &Recovered, generation: u64) -> anyhow::Result<()
     anyhow::ensure!(
         needed <= generation || generation == 0,
         "numbers of generation {generation} of the keys are used up, as by a stolen key; make a later key first: `flashmob key rotate \
-         --generation {needed}`"
+         --generation {needed}`{by}"
     );
     anyhow::ensure!(
         needed <= generation,

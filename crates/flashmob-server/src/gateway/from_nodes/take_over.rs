@@ -1,6 +1,7 @@
 //! A gateway that takes over a volume on another machine, with the map that the nodes keep.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 
@@ -9,15 +10,15 @@ use crate::config::Config;
 use crate::gateway::maps::map_path;
 
 /// Makes the maps of the volumes with copies that have none beside the configuration, from the mirrors of their nodes. No map is made, of no
-/// volume, unless all nodes are there with mirrors that agree, and no gateway is linked to any.
-pub fn take_over(config: &Config, config_path: &Path) -> anyhow::Result<()> {
+/// volume, unless all nodes are there with mirrors that agree, and no gateway is linked to any. `stop` ends it.
+pub fn take_over(config: &Config, config_path: &Path, stop: Option<&AtomicBool>) -> anyhow::Result<()> {
     let is_absent = |path: &Path| std::fs::symlink_metadata(path).is_err();
     let without_map =
         config.volumes.iter().filter(|volume| volume.copies.is_some() && is_absent(&map_path(config_path, volume)));
     let mut found = Vec::new();
     for volume in without_map {
         let name = &volume.name;
-        let recovery = Recovery::look(config, config_path, name, &Sources::default())
+        let recovery = Recovery::look(config, config_path, name, &Sources { stop, ..Sources::default() })
             .with_context(|| format!("volume '{name}' cannot be taken over"))?;
         recovery.check_idle(name)?;
         let shortcomings = recovery.shortcomings();

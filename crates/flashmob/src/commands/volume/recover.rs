@@ -108,10 +108,10 @@ struct NodeReport {
 pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
     let RecoverArgs { map: args, accept_loss, from_map, accept_unsigned } = args;
     let config = Config::load(&args.config)?;
-    let sources = Sources { map: from_map.as_deref(), accepts_unsigned: *accept_unsigned };
+    let sources = Sources { map: from_map.as_deref(), accepts_unsigned: *accept_unsigned, stop: None };
     let recovery = Recovery::look(&config, &args.config, &args.volume, &sources)?;
     let mut report = Report::of(&recovery);
-    args.tell_found(report.lines())?;
+    args.tell_found(report.lines().into_iter().chain(recovery.claims()).collect())?;
     let needs_accepting = !recovery.shortcomings().is_empty() && !accept_loss;
     if !args.dry_run {
         if !accept_loss {

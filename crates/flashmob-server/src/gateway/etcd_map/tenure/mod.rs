@@ -189,11 +189,11 @@ impl Tenure {
         self.0.deposed.get().map(String::as_str)
     }
 
-    /// Whether etcd says that this gateway is the last that took charge. If it does not answer, that is not known.
-    pub fn is_unfollowed(&self) -> bool {
+    /// Whether etcd says that this gateway is the last that took charge; `None` if it does not answer.
+    pub fn is_unfollowed(&self) -> Option<bool> {
         let shared = &*self.0;
         let is_ours = |found: &Ranged| found.kvs.iter().any(|kv| kv.value == self.term().as_bytes());
-        shared.look(Keys::term).is_ok_and(|found| found.iter().all(is_ours))
+        Some(shared.look(Keys::term).ok()?.iter().all(is_ours))
     }
 
     /// Why etcd cannot be used at present.

@@ -1,0 +1,211 @@
+//! Claims of nodes that this gateway is not in charge any more, in a cluster with keys.
+//!
+//! A node may lie, or be damaged. So no such claim ends the gateway before the node's mirror of the map shows it, which only a gateway of the cluster can
+//! have signed. Until that is known nothing new is served, but only once for each node and not for long: after that a claim without proof is a fault of
+//! that node, and the others serve. Where no node serves for long, the claim is believed without proof: nothing is lost by that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Copies, Cx};
+use crate::gateway::state::LinkId;
+use crate::gateway::{Action, Event, Gateway};
+use crate::units::Time;
+use crate::wire::generation::generation_of;
+use crate::wire::hello::Welcome;
+use crate::wire::mirror::MirrorState;
+
+/// How long nothing is served because a node's claim is not verified yet, or half of the time that a request may take.
+const HELD_MAX: Duration = Duration::from_secs(15);
+/// When a claim that was not proven is verified again: a later gateway may not have written its mirrors yet. Each time it takes twice as long, up to this.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
+/// A node that has not repeated its claim for so long does not claim it any more.
+const STANDS_FOR: Duration = Duration::from_secs(5);
+/// After so long without a linked node a claim is believed without proof.
+const BELIEVED_AFTER: Duration = Duration::from_secs(30);
+
+/// What a node's mirror shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The node is inside the gateway.
+    Trusted,
+    /// The identity of the map, and the state of it that a gateway of the cluster has signed.
+    Shown([u8; 16], MirrorState),
+    /// It could not be had, or is not signed.
+    Nothing,
+}
+
+/// The claims of a volume's nodes, by member.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    of: BTreeMap<u16, Claim>,
+    /// Since when no node is linked while one claims it.
+    unserved_since: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Claim {
+    why: String,
+    last: Time,
+    /// It is being verified, since then.
+    asked: Option<Time>,
+    /// When it was last found to have no proof.
+    unproven: Option<Time>,
+    again_after: Duration,
+}
+
+impl Claims {
+    /// Whether nothing is served.
+    fn is_holding(&self) -> bool {
+        self.of.values().any(|claim| claim.asked.is_some() && claim.unproven.is_none())
+    }
+}
+
+impl Gateway {
+    /// Has nodes prove that another gateway is in charge, in a cluster with keys: that of this gateway is of that generation.
+    pub fn verify_claims(&mut self, generation: u64) {
+        self.key_generation = Some(generation);
+    }
+
+    /// A node says that another gateway is in charge. Returns with which text it is refused.
+    pub(in crate::gateway) fn claimed(&mut self, now: Time, id: LinkId, why: &str) -> String {
+        let node = self.links[id].node;
+        let (volume, member) = (self.nodes[node].volume, self.nodes[node].extent as u16);
+        if self.key_generation.is_none() || self.deposed(volume).is_some() {
+            self.depose(now, volume, why);
+            return why.to_string();
+        }
+        match self.with_copies(now, volume, |copies, cx| copies.claimed(cx, member, why)) {
+            Some(Claimed::Believed) => {
+                self.depose(now, volume, why);
+                why.to_string()
+            }
+            Some(Claimed::ToVerify) => {
+                self.actions.push_back(Action::VerifyClaim { node });
+                unproven(why)
+            }
+            Some(Claimed::Refused) | None => unproven(why),
+        }
+    }
+
+    /// What came of [`Action::VerifyClaim`].
+    pub fn claim_answered(&mut self, now: Time, node: usize, proof: Proof) {
+        let Some((volume, member)) = self.nodes.get(node).map(|node| (node.volume, node.extent as u16)) else { return };
+        let why = self.with_copies(now, volume, |copies, cx| copies.claim_answered(cx, member, proof)).flatten();
+        if let Some(why) = why {
+            self.depose(now, volume, &why);
+        }
+    }
+
+    /// Why a welcome is refused whose numbers no gateway of the cluster can have made: they are of a later generation than its key, and than its map.
+    pub(in crate::gateway) fn beyond_keys(&self, id: LinkId, welcome: &Welcome) -> Option<String> {
+        let own = self.key_generation?;
+        let copies = self.volumes[self.nodes[self.links[id].node].volume].copies.as_deref()?;
+        let most = own.max(generation_of(copies.image.epoch(), copies.image.version()));
+        let mirror = welcome.mirror.map(|mirror| (mirror.epoch, mirror.version));
+        let told = mirror.into_iter().chain(welcome.remembered);
+        let needed =
+            told.map(|(epoch, version)| generation_of(epoch, version)).max().filter(|needed| *needed > most)?;
+        Some(format!(
+            "it tells of a state of the map of generation {needed} of the keys, and there is none later than {most}: it lies, or what it \
+             remembers is damaged; {REMEDY}"
+        ))
+    }
+}
+
+/// What to do about a node that lies.
+const REMEDY: &str = "if it is not to be trusted, take its key away with `flashmob key unpin CONFIG EXTENT`, and replace it with `flashmob volume replace`";
+
+fn unproven(why: &str) -> String {
+    format!(
+        "it says without proof that this gateway is not in charge, and the volume is served without it: {REMEDY}. It says: {why}"
+    )
+}
+
+/// What a claim leads to.
+enum Claimed {
+    Believed,
+    ToVerify,
+    Refused,
+}
+
+impl Copies {
+    /// Whether nothing is served yet: the map's end was dropped, or it is not known whether another gateway is in charge.
+    pub(super) fn serves_nothing(&self) -> bool {
+        self.is_cut() || self.claims.is_holding()
+    }
+
+    fn claimed(&mut self, cx: &mut Cx<'_>, member: u16, why: &str) -> Claimed {
+        let now = cx.now;
+        let claim = Claim { why: why.to_string(), last: now, asked: None, unproven: None, again_after: AGAIN_AFTER };
+        let claim = self.claims.of.entry(member).or_insert(claim);
+        (claim.why, claim.last) = (why.to_string(), now);
+        let is_due = claim.asked.is_none() && claim.unproven.is_none_or(|since| now - since >= claim.again_after);
+        if is_due {
+            claim.asked = Some(now);
+            if claim.unproven.is_some() {
+                claim.again_after = (2 * claim.again_after).min(AGAIN_AFTER_MAX);
+            }
+            self.look_at(now + super::watch::WATCH_INTERVAL);
+        }
+        let members = 0..self.members.len() as u16;
+        let stands = |member: u16| self.claims.of.get(&member).is_some_and(|claim| now - claim.last < STANDS_FOR);
+        let is_any_linked = members.clone().any(|member| cx.is_linked(member));
+        let (are_all, proven_late) = (members.clone().all(|member| self.image.is_gone(member) || stands(member)), {
+            let since = *self.claims.unserved_since.get_or_insert(now);
+            now - since >= BELIEVED_AFTER
+        });
+        if is_any_linked {
+            self.claims.unserved_since = None;
+        } else if are_all || proven_late {
+            return Claimed::Believed;
+        }
+        if is_due { Claimed::ToVerify } else { Claimed::Refused }
+    }
+
+    /// Why another gateway is in charge, if that is shown.
+    fn claim_answered(&mut self, cx: &mut Cx<'_>, member: u16, proof: Proof) -> Option<String> {
+        let map_id = self.image.map_id();
+        let claim = self.claims.of.get_mut(&member)?;
+        claim.asked.take()?;
+        let is_shown = match proof {
+            Proof::Trusted => true,
+            Proof::Shown(of, state) => of == map_id && self.mirrors.shows_more(&state),
+            Proof::Nothing => false,
+        };
+        if is_shown {
+            return Some(claim.why.clone());
+        }
+        if claim.unproven.replace(cx.now).is_none() {
+            let text = unproven(&claim.why);
+            cx.tell(Event::NodeWarning(cx.name(member), text));
+        }
+        self.serve_held(cx);
+        None
+    }
+
+    /// Looks whether a claim has held up others for too long.
+    pub(super) fn watch_claims(&mut self, cx: &mut Cx<'_>) {
+        let (mut is_over, held_max) = (false, HELD_MAX.min(self.timeout / 2));
+        for claim in self.claims.of.values_mut() {
+            let is_late = claim.asked.is_some_and(|asked| cx.now - asked >= held_max);
+            if is_late && claim.unproven.is_none() {
+                (claim.unproven, is_over) = (Some(cx.now), true);
+            }
+        }
+        if is_over {
+            self.serve_held(cx);
+        } else if self.claims.is_holding() {
+            self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        }
+    }
+
+    pub(super) fn serve_held(&mut self, cx: &mut Cx<'_>) {
+        if !self.serves_nothing() {
+            self.review_flushes(cx);
+            self.serve_waiting(cx);
+            self.look_at(cx.now);
+        }
+    }
+}
