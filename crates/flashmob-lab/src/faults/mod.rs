@@ -147,6 +147,8 @@ enum Event {
     KillGateway,
     KillFormer,
     AskLease { session: u64 },
+    /// A node shows its mirror to a gateway that it says is not in charge.
+    ClaimShown { session: u64, node: usize },
     LeaseAsked { session: u64, asked: Time },
     LeaseGranted { session: u64, asked: Time },
     StandbyBids { session: u64, lasts: Duration },
@@ -656,6 +658,7 @@ impl World {
             }
             Event::KillFormer => self.kill_former(),
             Event::AskLease { session } => self.ask_lease(session),
+            Event::ClaimShown { session, node } => self.claim_shown(session, node),
             Event::LeaseAsked { session, asked } => self.lease_asked(session, asked),
             Event::LeaseGranted { session, asked } => self.lease_granted(session, asked),
             Event::StandbyBids { session, lasts } => self.standby_bids(session, lasts),

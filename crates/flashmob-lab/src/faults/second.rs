@@ -98,6 +98,7 @@ impl World {
             | Event::GatewayTimer { session }
             | Event::Committed { session }
             | Event::AskLease { session }
+            | Event::ClaimShown { session, .. }
             | Event::LeaseGranted { session, .. }
             | Event::Connect { session, .. } => session == former.session,
             Event::Arrive { conn, from: side } => self.is_at_former(conn, 1 - side),

@@ -5,11 +5,16 @@
 use flashmob_core::checksum::checksum_of;
 use flashmob_core::copies::{
     Found, Record, SIGNATURE_BYTES, Sign, Signer, Terms, Verify, Writer, encode_snapshot, recover, replay, sign_part,
+    verified,
 };
+use flashmob_core::gateway::Proof;
 use rand::Rng;
 
-use super::World;
 use super::scenario::pick;
+use super::{Event, World};
+
+/// Until a node has shown its mirror.
+const PROOF_NS_MAX: u64 = 20_000_000;
 
 /// The key of a gateway of this cluster, or of somebody else.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +78,29 @@ impl World {
     pub(super) fn sign_mirrors(&mut self) {
         let (Some(key), Some(core)) = (self.signing_key(), &mut self.gateway.core) else { return };
         core.sign_mirrors(self.ctx.now, || Some(Box::new(key)));
+        core.verify_claims(key.of_generation());
+    }
+
+    /// A gateway wants to see in a node's mirror whether another one is in charge.
+    pub(super) fn verify_claim(&mut self, node: usize) {
+        let takes_ns = self.ctx.rng.random_range(0..PROOF_NS_MAX);
+        self.ctx.after(takes_ns, Event::ClaimShown { session: self.gateway.session, node });
+    }
+
+    /// The node shows it, if it is there.
+    pub(super) fn claim_shown(&mut self, session: u64, node: usize) {
+        let Some(key) = self.signing_key().filter(|_| self.gateway.session == session) else { return };
+        let from = &self.nodes[node];
+        let terms = Terms { generation: key.of_generation(), keys: Some(&key as &dyn Verify), ..Terms::default() };
+        let found = Found { extent_id: from.extent_id(), charge: from.charge(), mirror: from.mirror.bytes() };
+        let is_there = from.core.is_some() && !self.is_cut_off(node);
+        let shown = is_there.then(|| verified(&found, &terms)).flatten();
+        let proof = shown.map_or(Proof::Nothing, |(map_id, state)| Proof::Shown(map_id, state));
+        let now = self.ctx.now;
+        if let Some(core) = &mut self.gateway.core {
+            core.claim_answered(now, node, proof);
+            self.wake_gateway();
+        }
     }
 
     /// The key is read again now and then, wherever the mirrors are.
