@@ -95,13 +95,7 @@ impl Gateway {
             extent: node.extent,
             extents: if volume.copies.is_some() { EXTENTS_MAX as u32 } else { volume.spec.extents.len() as u32 },
             layout: volume.spec.layout.to_string(),
-            size_bytes: match volume.copies.as_ref() {
-                // It is compared here, and may be smaller than it said before.
-                Some(copies) if copies.seen(node.extent as u16).is_some() => {
-                    copies.image().used_bytes(node.extent as u16)
-                }
-                _ => volume.sizes_bytes[node.extent as usize].unwrap_or(0),
-            },
+            size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
             charge: volume.copies.as_ref().map(|copies| copies.charge()),
             seen: volume.copies.as_ref().and_then(|copies| copies.seen(node.extent as u16)),
             from_linear: volume.copies.as_ref().and_then(|copies| copies.linear_origin(node.extent as u16)),

@@ -212,9 +212,9 @@ impl Node {
             return Err((RefuseReason::Busy, text));
         }
         let size = self.config.size_bytes;
-        // A gateway that has it in a volume with copies learns from the welcome that it has grown.
-        let has_grown = remembered.is_some() && hello.charge.is_some() && hello.size_bytes < size;
-        if hello.size_bytes != 0 && hello.size_bytes != size && !has_grown {
+        // A gateway that has it in a volume with copies learns from the welcome that it has grown, or had said too much, and judges that.
+        let is_of_volume = remembered.is_some() && hello.charge.is_some();
+        if hello.size_bytes != 0 && hello.size_bytes != size && !is_of_volume {
             let text = format!("the extent has {size} bytes, the gateway's configuration says {}", hello.size_bytes);
             return Err((RefuseReason::Size, text));
         }
