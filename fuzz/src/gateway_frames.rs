@@ -371,7 +371,7 @@ impl World<'_> {
                 }
                 Action::Remember { .. } | Action::Tell(_) => {}
                 Action::SecureClient(_) => unreachable!("no client is asked for TLS"),
-                Action::Commit { .. } => unreachable!("the volume has no copies"),
+                Action::Commit { .. } | Action::VerifyClaim { .. } => unreachable!("the volume has no copies"),
             }
         }
         let completions = std::mem::take(self.gateway.completions());

@@ -203,6 +203,8 @@ listed! {
         CutMapTrusted => "cut-map-trusted",
         /// A copy whose node restarted is declared behind another, by a map whose end was dropped.
         JudgedWhileCut => "judged-while-cut",
+        /// A node's mirror shows that another gateway is in charge, and this one goes on.
+        ProofIgnored => "proof-ignored",
         /// The decisions that a map lacks are not taken from a mirror that continues it.
         LaterMirrorRefused => "later-mirror-refused",
         /// A change that came after a flush counts as flushed when the node's device restarts.

@@ -9,7 +9,7 @@ use super::signed::{FirstPart, PART_BYTES_MAX, Signer, Verify, Writer, first_par
 /// Most bytes of a snapshot that are held before its signature is known.
 const HELD_UNVERIFIED_BYTES_MAX: usize = 8 * BATCH_BYTES_MAX;
 /// Most bytes of a mirror that no key verifies.
-pub const UNVERIFIED_BYTES_MAX: u64 = 512 << 20;
+pub const UNVERIFIED_BYTES_MAX: u64 = 1 << 30;
 
 /// The mirror has more bytes than are taken of one that no key verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -49,12 +49,12 @@ pub fn gather<E: From<TooLong>>(
     }
 }
 
-/// What is known of the bytes that came.
+/// The state of what has come.
 struct Check<'a> {
     keys: &'a dyn Verify,
-    /// Who has signed the first part.
+    /// The signer of the first part.
     signer: Option<Box<dyn Signer>>,
-    /// What the last of the signed parts shows.
+    /// The writer and state that the last of the signed parts shows.
     last: Option<(Writer, u64)>,
     /// Bytes of them.
     good_bytes: usize,

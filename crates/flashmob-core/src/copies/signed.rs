@@ -197,10 +197,10 @@ impl FirstPart<'_> {
     }
 
     pub fn len_bytes(&self) -> usize {
-        self.content_at() + self.content_bytes + SIGNATURE_BYTES
+        self.content_at().saturating_add(self.content_bytes).saturating_add(SIGNATURE_BYTES)
     }
 
-    /// What is signed with the content.
+    /// The bytes that are signed with the content.
     pub fn signed_header(&self) -> Vec<u8> {
         [self.header, self.signer].concat()
     }

@@ -347,13 +347,17 @@ impl Gateway {
 
     /// Drops clients with a large write that does not come on, while others wait for the memory that it holds.
     pub(super) fn drop_late_arrivals(&mut self, now: Time) {
-        if !self.clients.iter().any(|(_, c)| c.waits_to_arrive || c.blocked && c.is_short) {
+        let are_noticed = self.memory.arrivals.are_noticed(self.memory.budget.limit_bytes());
+        if !self.clients.iter().any(|(_, c)| c.waits_to_arrive || c.blocked && c.is_short && are_noticed) {
             return;
         }
         let running = self.running_since;
-        let is_late = |c: &Client| !c.closing && c.arrival.is_some_and(|arrival| arrival.is_late(now, running));
-        let late: Vec<ClientId> = self.clients.iter().filter(|(_, c)| is_late(c)).map(|(id, _)| id).collect();
-        for id in late {
+        let late = |(id, c): (ClientId, &Client)| {
+            let arrival = c.arrival.filter(|arrival| !c.closing && arrival.is_late(now, running))?;
+            Some((arrival.come, id))
+        };
+        // One at a time: it may be enough.
+        if let Some((_, id)) = self.clients.iter().filter_map(late).min_by_key(|(come, _)| *come) {
             self.metrics.counters.client_errors += 1;
             let text = "the data of its write did not arrive, and others need the memory that was kept for it";
             self.close_client(id, Some(text.to_string()));

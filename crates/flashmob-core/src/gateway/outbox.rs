@@ -1,5 +1,7 @@
 //! Actions, events and completions for the shell.
 
+use std::time::Duration;
+
 use super::state::{ClientId, LinkId};
 use crate::op::Failure;
 
@@ -45,6 +47,8 @@ pub enum Action {
     VerifyClaim {
         /// Which node, counted over all volumes.
         node: usize,
+        /// How long the node may take.
+        within: Duration,
     },
     /// An event for the operator.
     Tell(Event),

@@ -98,7 +98,10 @@ impl Gateway {
         }
         // It has grown; or it said too much before, and what is in use is there.
         let used_bytes = volume.copies.as_ref().map_or(0, |copies| copies.image().used_bytes(node.extent as u16));
-        let may_be = is_known && welcome.size_bytes >= used_bytes;
+        let is_less = expected.is_some_and(|expected| welcome.size_bytes < expected);
+        let is_in_use =
+            || volume.copies.as_ref().is_some_and(|copies| copies.has_work_beyond_copies(node.extent as u16));
+        let may_be = is_known && welcome.size_bytes >= used_bytes && !(is_less && is_in_use());
         if let Some(expected) = expected.filter(|e| *e != welcome.size_bytes && !may_be) {
             return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
         }

@@ -224,7 +224,7 @@ impl Session {
         }
     }
 
-    /// What an incomplete write has reserved, and how much of it has come.
+    /// How many bytes an incomplete write has reserved, and how many of them have come.
     #[must_use]
     pub fn arriving_bytes(&self) -> Option<(u64, u64)> {
         let Phase::Transmission(Transmission { arriving: Some(arriving), .. }) = &self.phase else { return None };

@@ -131,7 +131,7 @@ fn an_extent_that_has_grown_brings_its_room() {
     assert_eq!(bed.bed.gateway.status().volumes[0].nodes[0].links[0].phase, LinkPhase::Waiting);
 }
 
-/// What a node says of its size is put on record, so that it must not be more than can be, and must not keep the true size out.
+/// The size that a node tells is put on record, so that it must not be more than can be, and must not keep the true size out.
 #[test]
 fn a_size_that_cannot_be_is_refused_and_one_that_was_too_large_is_taken_back() {
     let phase = |bed: &FlashBed| bed.bed.gateway.status().volumes[0].nodes[0].links[0].phase;

@@ -92,6 +92,38 @@ fn a_drained_node_has_no_copies_and_no_bytes_of_them() {
     }
 }
 
+/// A copy is made in a slot that the map does not have yet: the node must not say meanwhile that its extent ends before that.
+#[test]
+fn an_extent_does_not_shrink_below_a_copy_that_is_made_there() {
+    let mut bed = bed(3, 2, 3);
+    let sizes = |bed: &FlashBed| Vec::from_iter(map(bed).members().iter().map(|member| member.size_bytes));
+    let (before, whole) = (content(&bed), sizes(&bed));
+    drain(&mut bed, 0, true, false).unwrap();
+    // Steps are begun, and nobody answers.
+    bed.nodes.iter_mut().for_each(|node| node.is_silent = true);
+    bed.bed.pass(Duration::from_millis(100));
+    assert!(status(&bed).jobs > 0, "{:?}", status(&bed));
+    for n in 1..3 {
+        let used = map(&bed).used_bytes(n as u16);
+        assert!(used < whole[n]);
+        bed.unlink(n);
+        bed.until_connecting(n);
+        bed.link_of_size(n, used);
+    }
+    let is_ready = |bed: &FlashBed, n: usize| {
+        let node = &bed.bed.gateway.status().volumes[0].nodes[n];
+        node.links[0].phase == flashmob_core::gateway::LinkPhase::Ready
+    };
+    assert!(!(1..3).all(|n| is_ready(&bed, n)), "the one where a copy is made is refused");
+    bed.nodes.iter_mut().for_each(|node| node.is_silent = false);
+    for n in (1..3).filter(|n| !is_ready(&bed, *n)).collect::<Vec<_>>() {
+        bed.until_connecting(n);
+        bed.link(n);
+    }
+    bed.pass(SECOND * 10);
+    assert_eq!(content(&bed), before, "each byte is where the map says");
+}
+
 #[test]
 fn who_drained_it_is_told_when_it_can_be_switched_off() {
     let mut bed = bed(3, 2, 3);

@@ -28,7 +28,7 @@ fn copy_on(bed: &FlashBed, chunk: u32, node: usize) -> usize {
     places.iter().position(|place| usize::from(place.member) == node).expect("a copy")
 }
 
-/// What a node has of a block is other bytes, that match their checksum.
+/// A node has other bytes of a block, that match their checksum.
 fn differ(bed: &mut FlashBed, chunk: u32, block: u64) -> Vec<u8> {
     let copy = copy_on(bed, chunk, WRONG);
     let right = bed.block(chunk, 1 - copy, block);
@@ -115,4 +115,23 @@ fn where_changes_need_two_current_copies_none_is_given_up() {
     let mut bed = FlashBed::new(2, 2, 2, |spec| spec.min_current = 2);
     bed.pass(SECOND);
     assert!(matches!(resync(&mut bed, WRONG), Err(ResyncError::Needed { .. })));
+}
+
+#[test]
+fn a_connection_may_outlast_the_device_that_has_the_other_copies() {
+    let mut bed = FlashBed::new(2, 2, 2, |_| ());
+    bed.pass(SECOND);
+    // Nobody asks anything, so nothing is heard.
+    bed.nodes[0].is_silent = true;
+    bed.pass(2 * SECOND);
+    assert!(matches!(resync(&mut bed, WRONG), Err(ResyncError::NotHeard(_))));
+    assert_eq!(marks(&bed, 0).behind, 0);
+    bed.nodes[0].is_silent = false;
+    read(&mut bed, 0, 0).unwrap();
+    bed.pass(SECOND);
+    let heard = (0..2).any(|_| {
+        read(&mut bed, 0, 1).unwrap();
+        resync(&mut bed, WRONG).is_ok()
+    });
+    assert!(heard, "it has answered");
 }

@@ -413,7 +413,7 @@ impl World {
             match action {
                 // Every extent keeps its identity here; another one in its place is a test of the shell's.
                 Action::Remember { .. } => {}
-                Action::VerifyClaim { node } => self.verify_claim(node),
+                Action::VerifyClaim { node, .. } => self.verify_claim(node),
                 Action::Commit { number, bytes, is_whole, .. } => self.commit(number, bytes, is_whole),
                 Action::Connect { link, node } => self.begin_connect(link.0, node),
                 Action::Disconnect(link) => {

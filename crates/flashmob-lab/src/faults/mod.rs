@@ -147,7 +147,6 @@ enum Event {
     KillGateway,
     KillFormer,
     AskLease { session: u64 },
-    /// A node shows its mirror to a gateway that it says is not in charge.
     ClaimShown { session: u64, node: usize },
     LeaseAsked { session: u64, asked: Time },
     LeaseGranted { session: u64, asked: Time },

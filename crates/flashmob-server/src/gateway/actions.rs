@@ -40,7 +40,7 @@ impl GatewayServer {
                 Action::Commit { volume, number, bytes, is_whole } => {
                     self.maps.commit(&self.gateway, volume, number, bytes, is_whole);
                 }
-                Action::VerifyClaim { node } => self.verify_claim(node),
+                Action::VerifyClaim { node, within } => self.verify_claim(node, within),
                 Action::Tell(event) => {
                     if let (Event::NodeUp { name, .. }, Some(keys)) = (&event, self.links.keys()) {
                         self.key_generations.insert(name.clone(), keys.generation());

@@ -13,9 +13,6 @@ use super::server::GatewayServer;
 use crate::config::NodeSource;
 use crate::keys::GatewayKeys;
 
-/// How long a node has to show its mirror.
-const WITHIN: Duration = Duration::from_secs(10);
-
 /// What came of them.
 #[derive(Debug)]
 pub(super) struct Claims {
@@ -32,7 +29,7 @@ impl Default for Claims {
 
 impl GatewayServer {
     /// Begins to verify what a node says.
-    pub(super) fn verify_claim(&mut self, node: usize) {
+    pub(super) fn verify_claim(&mut self, node: usize, within: Duration) {
         let (answer_to, wake) = (self.claims.answer_to.clone(), self.wake.clone());
         let address = match self.links.places.get(node) {
             Some(NodePlace::Remote(place, ..)) => place.likeliest().to_string(),
@@ -48,7 +45,7 @@ impl GatewayServer {
         let verifying = std::thread::Builder::new().name("claim".to_string()).spawn({
             let (answer_to, wake) = (answer_to.clone(), wake.clone());
             move || {
-                let asking = Asking { keys: Some(&keys), within: Some(WITHIN), ..Asking::default() };
+                let asking = Asking { keys: Some(&keys), within: Some(within), ..Asking::default() };
                 let proof =
                     ask(&NodeSource::Remote { address }, &asking).map_or(Proof::Nothing, |told| shown(&told, &keys));
                 // The loop may have ended.

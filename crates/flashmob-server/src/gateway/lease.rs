@@ -1,11 +1,14 @@
 //! Whether another gateway is in charge; and the lease of a gateway whose maps are in etcd: told to the state machine, whose clock stands still while the
 //! machine sleeps.
 
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use flashmob_core::units::Time;
 
+use super::etcd_map::Tenure;
 use super::server::GatewayServer;
+use crate::net::Wake;
 use crate::net::clock::boottime_ns;
 
 /// How much the clocks may seem to differ because one is read after the other.
@@ -25,6 +28,8 @@ pub(super) struct LeaseSeen {
     pub deposed: Option<Deposed>,
     /// When etcd is asked again whether another gateway took charge, as nodes say so.
     ask_again: Time,
+    /// The answer of etcd that is waited for.
+    asking: Option<Receiver<Option<bool>>>,
     /// Notes that the decisions which maps lack cannot be taken from mirrors.
     pub stays_behind: bool,
 }
@@ -40,6 +45,17 @@ pub enum Deposed {
     ByNodes(String),
     /// Nodes refuse the maps of these volumes, which may lack what their mirrors have.
     Behind(Vec<usize>, String),
+}
+
+/// Asks etcd whether this gateway is in charge, on a thread: one that does not answer holds up no turn of the loop. `None` if there can be no thread now.
+fn ask_etcd(tenure: Tenure, wake: Wake) -> Option<Receiver<Option<bool>>> {
+    let (tell, told) = channel();
+    let ask = move || {
+        // The loop may have ended.
+        let _ = tell.send(tenure.is_unfollowed());
+        wake.wake();
+    };
+    std::thread::Builder::new().name("charge".to_string()).spawn(ask).is_ok().then_some(told)
 }
 
 impl GatewayServer {
@@ -82,8 +98,16 @@ impl GatewayServer {
         }
         let now = self.clock.now();
         let Some(why) = by_nodes.filter(|_| now >= self.lease.ask_again) else { return false };
-        self.lease.ask_again = now + ASK_EVERY;
-        match tenure.is_unfollowed() {
+        let Some(asking) = &self.lease.asking else {
+            self.lease.asking = ask_etcd(tenure.clone(), self.wake.clone());
+            return false;
+        };
+        let answer = match asking.try_recv() {
+            Err(TryRecvError::Empty) => return false,
+            answer => answer.unwrap_or_default(),
+        };
+        (self.lease.asking, self.lease.ask_again) = (None, now + ASK_EVERY);
+        match answer {
             // Unless it answers again, the lease ends.
             None => false,
             Some(false) => {

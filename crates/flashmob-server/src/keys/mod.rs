@@ -40,7 +40,7 @@ pub use gateway::GatewayKeys;
 pub use grant::Grant;
 pub use grants::{GrantInUse, Grants};
 pub(crate) use key::load_private;
-pub use key::{PublicKey, SecretKey};
+pub use key::{BadPublicKey, PublicKey, SecretKey};
 pub use known::KnownAddresses;
 pub use mark::Mark;
 pub use mirrors::{AnyGateway, MirrorVerifier};

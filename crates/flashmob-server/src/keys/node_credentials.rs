@@ -106,7 +106,7 @@ mod tests {
     fn a_folder_that_others_may_change_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
         let credentials = NodeCredentials::at(dir.path().join("e.bin.admin"));
-        let keys = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey([1; 32]), dir.path()).unwrap();
+        let keys = NodeKeys::of(&SecretKey::draw().unwrap(), PublicKey::of([1; 32]).unwrap(), dir.path()).unwrap();
         credentials.open(&keys).unwrap();
         for (mode, is_good) in [(0o770, false), (0o1777, false), (0o755, true)] {
             fs::set_permissions(credentials.path(), PermissionsExt::from_mode(mode)).unwrap();

@@ -87,7 +87,7 @@ fn a_mirror_without_end_is_not_held() {
     assert!((node.gather(Some(&key)).unwrap().len() as u64) <= most);
 }
 
-/// What is heard and what is then held are two answers: the second is verified as well.
+/// Two answers are heard and then held: the second is verified as well.
 #[test]
 fn a_large_part_that_changes_between_its_hearing_and_its_holding_is_not_believed() {
     let key = ToyKey::new(7, 3);

@@ -1,7 +1,7 @@
 //! Claims of nodes that this gateway is not in charge any more, in a cluster with keys.
 //!
 //! A node may lie, or be damaged. So no such claim ends the gateway before the node's mirror of the map shows it, which only a gateway of the cluster can
-//! have signed. Until that is known nothing new is served, but only once for each node and not for long: after that a claim without proof is a fault of
+//! have signed. Until that is known nothing new is served, but only once in each start and not for long: after that a claim without proof is a fault of
 //! that node, and the others serve. Where no node serves for long, the claim is believed without proof: nothing is lost by that.
 
 use std::collections::BTreeMap;
@@ -10,13 +10,16 @@ use std::time::Duration;
 use super::{Copies, Cx};
 use crate::gateway::state::LinkId;
 use crate::gateway::{Action, Event, Gateway};
-use crate::units::Time;
+use crate::planted::{self, Bug};
+use crate::units::{KIB, Time};
 use crate::wire::generation::generation_of;
 use crate::wire::hello::Welcome;
 use crate::wire::mirror::MirrorState;
 
-/// How long nothing is served because a node's claim is not verified yet, or half of the time that a request may take.
+/// How long nothing is served because claims are not verified yet, once in each start, beside what a mirror of the map takes at [`MIRROR_BYTES_PER_S`].
 const HELD_MAX: Duration = Duration::from_secs(15);
+/// The slowest pace at which a mirror is expected: many nodes and clients share the air.
+const MIRROR_BYTES_PER_S: u64 = 256 * KIB;
 /// When a claim that was not proven is verified again: a later gateway may not have written its mirrors yet. Each time it takes twice as long, up to this.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
@@ -25,14 +28,14 @@ const STANDS_FOR: Duration = Duration::from_secs(5);
 /// After so long without a linked node a claim is believed without proof.
 const BELIEVED_AFTER: Duration = Duration::from_secs(30);
 
-/// What a node's mirror shows.
+/// The proof that a node's mirror is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// The node is inside the gateway.
     Trusted,
     /// The identity of the map, and the state of it that a gateway of the cluster has signed.
     Shown([u8; 16], MirrorState),
-    /// It could not be had, or is not signed.
+    /// The mirror could not be had, or is not signed.
     Nothing,
 }
 
@@ -42,23 +45,31 @@ pub(super) struct Claims {
     of: BTreeMap<u16, Claim>,
     /// Since when no node is linked while one claims it.
     unserved_since: Option<Time>,
+    /// Until when nothing is served at most, once there was a claim.
+    held_until: Option<Time>,
 }
 
 #[derive(Debug)]
 struct Claim {
     why: String,
     last: Time,
-    /// It is being verified, since then.
+    /// Since when the claim is being verified.
     asked: Option<Time>,
-    /// When it was last found to have no proof.
+    /// When the claim was last found to have no proof.
     unproven: Option<Time>,
     again_after: Duration,
+    is_told: bool,
 }
 
 impl Claims {
     /// Whether nothing is served.
-    fn is_holding(&self) -> bool {
+    pub fn is_holding(&self) -> bool {
         self.of.values().any(|claim| claim.asked.is_some() && claim.unproven.is_none())
+    }
+
+    /// A node of the volume is linked.
+    pub fn is_served(&mut self) {
+        self.unserved_since = None;
     }
 }
 
@@ -82,14 +93,15 @@ impl Gateway {
                 why.to_string()
             }
             Some(Claimed::ToVerify) => {
-                self.actions.push_back(Action::VerifyClaim { node });
+                let within = self.volumes[volume].copies.as_deref().map_or(HELD_MAX, Copies::mirror_within);
+                self.actions.push_back(Action::VerifyClaim { node, within });
                 unproven(why)
             }
             Some(Claimed::Refused) | None => unproven(why),
         }
     }
 
-    /// What came of [`Action::VerifyClaim`].
+    /// Takes the answer to [`Action::VerifyClaim`].
     pub fn claim_answered(&mut self, now: Time, node: usize, proof: Proof) {
         let Some((volume, member)) = self.nodes.get(node).map(|node| (node.volume, node.extent as u16)) else { return };
         let why = self.with_copies(now, volume, |copies, cx| copies.claim_answered(cx, member, proof)).flatten();
@@ -114,7 +126,7 @@ impl Gateway {
     }
 }
 
-/// What to do about a node that lies.
+/// The remedy for a node that lies.
 const REMEDY: &str = "if it is not to be trusted, take its key away with `flashmob key unpin CONFIG EXTENT`, and replace it with `flashmob volume replace`";
 
 fn unproven(why: &str) -> String {
@@ -123,7 +135,7 @@ fn unproven(why: &str) -> String {
     )
 }
 
-/// What a claim leads to.
+/// The outcome of a claim.
 enum Claimed {
     Believed,
     ToVerify,
@@ -138,7 +150,16 @@ impl Copies {
 
     fn claimed(&mut self, cx: &mut Cx<'_>, member: u16, why: &str) -> Claimed {
         let now = cx.now;
-        let claim = Claim { why: why.to_string(), last: now, asked: None, unproven: None, again_after: AGAIN_AFTER };
+        let claim = Claim {
+            why: why.to_string(),
+            last: now,
+            asked: None,
+            unproven: None,
+            again_after: AGAIN_AFTER,
+            is_told: false,
+        };
+        let held_until = now + self.mirror_within();
+        let held_until = *self.claims.held_until.get_or_insert(held_until);
         let claim = self.claims.of.entry(member).or_insert(claim);
         (claim.why, claim.last) = (why.to_string(), now);
         let is_due = claim.asked.is_none() && claim.unproven.is_none_or(|since| now - since >= claim.again_after);
@@ -146,6 +167,8 @@ impl Copies {
             claim.asked = Some(now);
             if claim.unproven.is_some() {
                 claim.again_after = (2 * claim.again_after).min(AGAIN_AFTER_MAX);
+            } else if now >= held_until {
+                claim.unproven = Some(now);
             }
             self.look_at(now + super::watch::WATCH_INTERVAL);
         }
@@ -171,13 +194,15 @@ impl Copies {
         claim.asked.take()?;
         let is_shown = match proof {
             Proof::Trusted => true,
+            Proof::Shown(..) if planted::is(Bug::ProofIgnored) => false,
             Proof::Shown(of, state) => of == map_id && self.mirrors.shows_more(&state),
             Proof::Nothing => false,
         };
         if is_shown {
             return Some(claim.why.clone());
         }
-        if claim.unproven.replace(cx.now).is_none() {
+        claim.unproven = Some(cx.now);
+        if !std::mem::replace(&mut claim.is_told, true) {
             let text = unproven(&claim.why);
             cx.tell(Event::NodeWarning(cx.name(member), text));
         }
@@ -185,24 +210,35 @@ impl Copies {
         None
     }
 
-    /// Looks whether a claim has held up others for too long.
-    pub(super) fn watch_claims(&mut self, cx: &mut Cx<'_>) {
-        let (mut is_over, held_max) = (false, HELD_MAX.min(self.timeout / 2));
-        for claim in self.claims.of.values_mut() {
-            let is_late = claim.asked.is_some_and(|asked| cx.now - asked >= held_max);
-            if is_late && claim.unproven.is_none() {
-                (claim.unproven, is_over) = (Some(cx.now), true);
-            }
-        }
-        if is_over {
-            self.serve_held(cx);
-        } else if self.claims.is_holding() {
-            self.look_at(cx.now + super::watch::WATCH_INTERVAL);
-        }
+    /// How long a node may take to show a mirror of this map.
+    pub(super) fn mirror_within(&self) -> Duration {
+        // Places and marks of all chunks, and as much of what was decided since.
+        let copy_bytes = 6;
+        let mirror_bytes = 2 * u64::from(self.image.chunks()) * (self.image.copies() as u64 * copy_bytes + 8);
+        HELD_MAX + Duration::from_millis(mirror_bytes * 1000 / MIRROR_BYTES_PER_S)
     }
 
+    /// Looks whether claims have held up others for too long.
+    pub(super) fn watch_claims(&mut self, cx: &mut Cx<'_>) {
+        if (0..self.members.len() as u16).any(|member| cx.is_linked(member)) {
+            self.claims.is_served();
+        }
+        if !self.claims.is_holding() {
+            return;
+        }
+        if self.claims.held_until.is_some_and(|until| cx.now < until) {
+            return self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        }
+        for claim in self.claims.of.values_mut().filter(|claim| claim.asked.is_some()) {
+            claim.unproven.get_or_insert(cx.now);
+        }
+        self.serve_held(cx);
+    }
+
+    /// Goes on with what was held back, if nothing holds it any more.
     pub(super) fn serve_held(&mut self, cx: &mut Cx<'_>) {
         if !self.serves_nothing() {
+            self.judge_all(cx);
             self.review_flushes(cx);
             self.serve_waiting(cx);
             self.look_at(cx.now);

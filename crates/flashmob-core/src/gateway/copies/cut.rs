@@ -100,7 +100,6 @@ impl Copies {
         }
         self.cut = None;
         self.decide(Record::Cut { is_cut: false });
-        self.judge_all(cx);
         self.serve_held(cx);
     }
 

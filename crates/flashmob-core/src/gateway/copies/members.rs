@@ -135,6 +135,7 @@ impl Copies {
         if let Some(state) = self.members.get_mut(usize::from(member)) {
             state.was_linked = true;
         }
+        self.claims.is_served();
         if self.linear_origin(member).is_some() {
             self.scrub_converted(cx, member);
         }
@@ -394,8 +395,8 @@ impl Copies {
     /// Decides about doubtful copies, as soon as others are known: they are behind if one did not restart, and as good as any if all did.
     fn judge(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let marks = self.image.marks(chunk);
-        // A copy that is sure by a map whose end was dropped may be one that fell behind.
-        if marks.doubtful == 0 || self.is_cut() && !planted::is(Bug::JudgedWhileCut) {
+        // A copy that is sure by a map whose end was dropped, or by an older one, may be one that fell behind.
+        if marks.doubtful == 0 || self.serves_nothing() && !planted::is(Bug::JudgedWhileCut) {
             return;
         }
         let current = self.current(chunk);

@@ -73,6 +73,15 @@ impl Copies {
         chunks.flat_map(|(chunk, _)| self.members_of(chunk, self.current(chunk))).find(is_unheard)
     }
 
+    /// The name of a member that would have to answer for this one and was not heard lately. All others are asked then whether they are alive.
+    pub(super) fn ask_unheard(&self, cx: &mut Cx<'_>, member: u16) -> Option<String> {
+        let unheard = self.unheard_beside(cx, member)?;
+        let others = (0..self.members.len() as u16).filter(|other| *other != member);
+        let probes: Vec<usize> = others.map(|other| cx.node(other)).collect();
+        cx.probes.extend(probes);
+        Some(cx.name(unheard))
+    }
+
     fn pause(&mut self, cx: &mut Cx<'_>, member: u16) -> Result<(), PauseError> {
         if let Some(reason) = &self.deposed {
             return Err(PauseError::Deposed(reason.clone()));
@@ -83,11 +92,8 @@ impl Copies {
         if let Some((chunks, first)) = self.needed(cx, member, true) {
             return Err(PauseError::Needed { chunks, first });
         }
-        if let Some(unheard) = self.unheard_beside(cx, member) {
-            let others = (0..self.members.len() as u16).filter(|other| *other != member);
-            let probes: Vec<usize> = others.map(|other| cx.node(other)).collect();
-            cx.probes.extend(probes);
-            return Err(PauseError::NotHeard(cx.name(unheard)));
+        if let Some(unheard) = self.ask_unheard(cx, member) {
+            return Err(PauseError::NotHeard(unheard));
         }
         self.members[usize::from(member)].is_paused = true;
         cx.tell(Event::NodeWarning(

@@ -38,6 +38,9 @@ pub enum ResyncError {
          being compared or mended: see `flashmob volume show`, whether another node is away or paused, or copies are behind"
     )]
     Needed { name: String, chunks: u32, first: u32 },
+    /// Another node that would answer for it was not heard lately, and is asked now whether it is alive.
+    #[error("it is not known whether {0}, which has the same chunks, is alive; it is being asked: try again")]
+    NotHeard(String),
     /// Nothing can be decided, or there is no such node.
     #[error(transparent)]
     Undecided(#[from] MoveError),
@@ -53,6 +56,9 @@ impl Copies {
             }
             if let Some((chunks, first)) = self.needed(cx, member, true) {
                 return Err(ResyncError::Needed { name: cx.name(member), chunks, first });
+            }
+            if let Some(unheard) = self.ask_unheard(cx, member) {
+                return Err(ResyncError::NotHeard(unheard));
             }
         }
         self.give_up_member(cx, member);

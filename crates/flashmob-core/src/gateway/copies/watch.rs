@@ -41,7 +41,9 @@ impl Copies {
         }
         self.watch_cut(cx);
         self.watch_claims(cx);
-        self.put_out_silent(cx);
+        if !self.claims.is_holding() {
+            self.put_out_silent(cx);
+        }
         self.look_at_paused(cx);
         self.drop_abandoned(cx);
         self.give_way(cx);

@@ -10,10 +10,12 @@ use crate::units::{KIB, Time};
 const PART: f64 = 0.5;
 /// With the first ones of users that have no other: who has several keeps nobody else's first one out.
 const FIRST_PART: f64 = 0.75;
-/// Those of one user, beside the first, if there are other users.
+/// The part of one user's, beside the first, if there are other users.
 const USER_PART: f64 = 0.25;
 /// How long the next byte may take while another one waits.
 const SILENCE: Duration = Duration::from_secs(5);
+/// Which part of the memory they hold at least, before one of them makes room for what has arrived.
+const NOTICED_PART: f64 = 0.25;
 /// How long it may take in all while another one waits, beside what its bytes take at the slowest pace.
 const PATIENCE: Duration = Duration::from_secs(10);
 const BYTES_PER_S_MIN: u64 = 256 * KIB;
@@ -47,7 +49,7 @@ impl Arrival {
     }
 }
 
-/// What they hold.
+/// The memory that they hold.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     total_bytes: u64,
@@ -83,6 +85,11 @@ impl Arrivals {
         if *held == 0 {
             self.of_user.remove(&user);
         }
+    }
+
+    /// Whether all of them hold so much of a memory of so many bytes that others may be short of it for them.
+    pub fn are_noticed(&self, limit_bytes: u64) -> bool {
+        self.total_bytes as f64 > limit_bytes as f64 * NOTICED_PART
     }
 
     /// How much the next one of a user may hold, of a memory of so many bytes. The first of all is never held back, else it could be too large for ever.

@@ -56,7 +56,7 @@ pub struct Client {
     pub waits_to_arrive: bool,
     /// Its large write that has arrived in part.
     pub arrival: Option<Arrival>,
-    /// Who it is, as far as the shell knows: clients of one user share what users have of memory.
+    /// Its user, as far as the shell knows: clients of one user share what users have of memory.
     pub user: u64,
     pub closing: bool,
     /// Until when it must have chosen a volume.
@@ -117,7 +117,8 @@ impl Client {
             ClientKind::Nbd(nbd) => !nbd.session.out().is_empty(),
             ClientKind::Native(calls) => !calls.is_empty(),
         };
-        self.in_hand == 0 && !waiting
+        let is_arriving = self.arrival.is_some() || self.blocked || self.paused;
+        self.in_hand == 0 && !waiting && !is_arriving
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Memory {
     pub budget: Budget,
     /// Buffers in which the parts of reads are joined.
     pub buffers: BufferPool,
-    /// What large writes hold that have arrived in part.
+    /// The memory that large writes hold which have arrived in part.
     pub arrivals: Arrivals,
     /// A client that was held back has read answers, or a large write has arrived.
     pub retry_blocked: bool,

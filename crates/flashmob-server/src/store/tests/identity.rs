@@ -227,7 +227,7 @@ fn whose_gateways_are_let_in_is_not_read_from_what_others_may_change() {
     // Without keys it may lie where there are no modes.
     set_mode(0o666);
     assert!(load(&path).is_ok());
-    identity.pin_cluster(ClusterPin { key: PublicKey([0xa5; 32]), generation: 3 }).unwrap();
+    identity.pin_cluster(ClusterPin { key: PublicKey::of([0xa5; 32]).unwrap(), generation: 3 }).unwrap();
     for (mode, is_good) in [(0o600, true), (0o644, true), (0o664, false), (0o602, false)] {
         set_mode(mode);
         assert_eq!(load(&path).is_ok(), is_good, "{mode:o}");

@@ -20,7 +20,7 @@ use crate::commands::tell::Form;
 /// put back under it, or a flash has lost writes. All its copies count as lacking something from now on. They are compared with the current copies on other
 /// nodes, and blocks that differ are written again with what those have, while clients read and write. What the node alone had is gone then.
 ///
-/// It is refused while others cannot answer for all that the node has: if it has the only current copy of a chunk, or if other nodes are away.
+/// Refused while others cannot answer for all that the node has: if it has the only current copy of a chunk, or if other nodes are away.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example: copies on nodes 1 and 3 differ, and those on node 3 are wrong:

@@ -180,6 +180,13 @@ impl Copies {
         self.moves.told_empty = empty;
     }
 
+    /// Whether slots of a member without a copy are in use all the same, or may be soon: its size must not shrink then.
+    pub(in crate::gateway) fn has_work_beyond_copies(&self, member: u16) -> bool {
+        let is_coming = self.moves.guests.values().any(|guest| guest.to.member == member);
+        let is_left = self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();
+        is_coming || is_left || self.shrink.is_some() || self.image.shown() < self.image.chunks()
+    }
+
     /// Whether a member has no copies, durably, nothing is left of them, and none is being made there.
     pub(in super::super) fn is_empty(&self, member: u16) -> bool {
         let is_left = || self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();

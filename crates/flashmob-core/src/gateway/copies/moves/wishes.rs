@@ -37,6 +37,11 @@ pub enum MoveError {
          they are linked (the gateway's log names them)"
     )]
     MapCut,
+    /// It is not known yet whether another gateway is in charge.
+    #[error(
+        "a node says that another gateway is in charge of the volume, which is being verified; try again in a minute"
+    )]
+    Claimed,
 }
 
 /// What will move.
@@ -102,6 +107,7 @@ impl Copies {
             Some(reason) => Err(MoveError::Deposed(reason.clone())),
             None if self.log.trouble().is_some() => Err(MoveError::MapTrouble),
             None if self.is_cut() => Err(MoveError::MapCut),
+            None if self.serves_nothing() => Err(MoveError::Claimed),
             None => Ok(()),
         }
     }
