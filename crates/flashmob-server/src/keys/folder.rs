@@ -34,6 +34,9 @@ pub const ADMIN_PURPOSE: &[u8] = b"flashmob-admin/1";
 /// Files in the folder whose reader is, or becomes, somebody who is let in.
 const SECRETS: [&str; 5] = ["cluster.key", "cluster.key.new", "gateway.key", "gateway-ca.key", "client-ca.key"];
 
+/// Those of them that a gateway does not use.
+const CLUSTER_SECRETS: [&str; 2] = ["cluster.key", "cluster.key.new"];
+
 /// Why the keys of a cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
@@ -161,13 +164,23 @@ impl Folder {
             let path = self.path(name);
             match open_owned(&path, Kind::Secret) {
                 Err(Unusable::Unsafe(why)) => return Err(why.into()),
-                Err(Unusable::Io(source)) if source.kind() != io::ErrorKind::NotFound => {
+                Err(Unusable::Io(source)) if !is_harmless(name, &source) => {
                     return Err(FolderError::Io { action: "read", path, source });
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Whether the list of clients can be used, if there is one. Ports that need it say so if there is none.
+    pub(super) fn check_clients(&self) -> Result<(), FolderError> {
+        match self.clients() {
+            Err(FolderError::Clients(ClientsError::Io { source, .. })) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(())
+            }
+            read => read.map(drop),
+        }
     }
 
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
@@ -275,6 +288,15 @@ impl Folder {
     }
 }
 
+/// Whether a secret that cannot be opened is in nobody's way: one that is kept elsewhere, or the cluster's key where it is root's alone, as only rotations need it.
+fn is_harmless(name: &str, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::PermissionDenied => CLUSTER_SECRETS.contains(&name),
+        _ => false,
+    }
+}
+
 pub(super) fn read_grant(path: &Path) -> Result<(Vec<u8>, Grant), FolderError> {
     let failed = |source| FolderError::Io { action: "read", path: path.to_path_buf(), source };
     let bytes = match read_owned(path, Kind::Integrity, GRANT_BYTES as u64) {
@@ -361,6 +383,54 @@ mod tests {
             }
             put_file(&path, &kept).unwrap();
             assert!(folder.load().is_ok());
+        }
+    }
+
+    mod privileged {
+        use std::os::unix::fs::chown;
+
+        use rustix::process::Uid;
+
+        use super::*;
+
+        const GATEWAY: u32 = 61_234;
+
+        #[test]
+        #[ignore = "needs root"]
+        fn the_clusters_key_may_be_roots_alone_and_the_gateways_own_may_not() {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = Folder::at(&dir.path().join("keys"));
+            folder.create().unwrap();
+            put_file(&folder.path("cluster.key.new"), b"begun").unwrap();
+            for path in [dir.path().to_path_buf(), folder.0.clone()] {
+                chown(path, Some(GATEWAY), None).unwrap();
+            }
+            for entry in fs::read_dir(&folder.0).unwrap() {
+                chown(entry.unwrap().path(), Some(GATEWAY), None).unwrap();
+            }
+            let is_loaded = || {
+                let loading = std::thread::scope(|scope| {
+                    scope
+                        .spawn(|| {
+                            // Of this thread alone.
+                            let user = Uid::from_raw(GATEWAY);
+                            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+                            folder.load().map(drop)
+                        })
+                        .join()
+                });
+                loading.unwrap().is_ok()
+            };
+            assert!(is_loaded());
+            for name in CLUSTER_SECRETS {
+                chown(folder.path(name), Some(0), None).unwrap();
+            }
+            assert!(is_loaded(), "only `key rotate` needs them");
+            for name in ["gateway.key", "gateway-ca.key"] {
+                chown(folder.path(name), Some(0), None).unwrap();
+                assert!(!is_loaded(), "{name}");
+                chown(folder.path(name), Some(GATEWAY), None).unwrap();
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use flashmob_core::copies::Sign;
 
 use super::folder::{Folder, FolderError, LINK_PURPOSE};
 use super::grant::Grant;
-use super::key::{PublicKey, SecretKey};
+use super::key::{KeyError, PublicKey, SecretKey};
 use super::mirrors::{MirrorSigner, MirrorVerifier};
 use super::pins::{FILE_BYTES_MAX, Pins, read_file};
 use super::shown;
@@ -33,15 +33,29 @@ pub struct GatewayKeys {
 }
 
 impl Folder {
-    /// All that a gateway needs.
+    /// All that a gateway needs when it starts: then the list of clients, if there is one, and the secrets that it does not use itself are in order, too.
     ///
     /// # Errors
     /// See [`FolderError`].
     pub fn load(&self) -> Result<GatewayKeys, FolderError> {
         self.cluster()?;
         self.check_secrets()?;
-        self.clients()?;
-        let (grant, granted, key) = self.gateway_key()?;
+        self.check_clients()?;
+        self.load_links(None)
+    }
+
+    /// What its links need. With a key in use, a file of that key which others may read keeps nobody from following what else has changed.
+    fn load_links(&self, in_use: Option<&Arc<SecretKey>>) -> Result<GatewayKeys, FolderError> {
+        let (grant, granted, key) = match (self.gateway_key(), in_use) {
+            (Err(FolderError::Key(KeyError::Unsafe(_))), Some(key)) => {
+                let (grant, granted) = self.granted()?;
+                if granted.gateway != key.public() {
+                    return Err(FolderError::Foreign(self.path("gateway.grant")));
+                }
+                (grant, granted, key.clone())
+            }
+            (read, _) => read.map(|(grant, granted, key)| (grant, granted, Arc::new(key)))?,
+        };
         let previous = self.previous()?;
         if previous.as_ref().is_some_and(|(_, previous)| previous.gateway != key.public()) {
             return Err(FolderError::Foreign(self.path("previous.grant")));
@@ -55,7 +69,7 @@ impl Folder {
             path: self.path("gateway.key"),
             source,
         })?;
-        Ok(GatewayKeys { folder: self.clone(), key: Arc::new(key), nodes_file, grant, granted, previous, pins, end })
+        Ok(GatewayKeys { folder: self.clone(), key, nodes_file, grant, granted, previous, pins, end })
     }
 }
 
@@ -102,7 +116,7 @@ impl GatewayKeys {
     /// # Errors
     /// See [`FolderError`].
     pub fn again(&self) -> Result<GatewayKeys, FolderError> {
-        self.folder.load()
+        self.folder.load_links(Some(&self.key))
     }
 
     /// Reads the folder again if it has changed. Returns what was used before, if it has.
@@ -125,12 +139,18 @@ impl GatewayKeys {
         if granted.generation < self.granted.generation {
             return Err(not_later());
         }
-        let now = self.folder.load()?;
+        let now = self.folder.load_links(Some(&self.key))?;
         let follows = |(_, previous): &(Vec<u8>, Grant)| {
             previous.cluster == self.granted.cluster && previous.generation >= self.granted.generation
         };
         if now.granted.cluster != self.granted.cluster && !now.previous.as_ref().is_some_and(follows) {
             return Err(not_later());
+        }
+        // A thief that was shut out must stay out, whatever else is wrong; whoever changed the folder looks at the log.
+        if let Err(trouble) = self.folder.check_secrets() {
+            log::error!(
+                "what has changed is taken up, but when it is started again the gateway will refuse this: {trouble}"
+            );
         }
         Ok(Some(std::mem::replace(self, now)))
     }
@@ -138,7 +158,8 @@ impl GatewayKeys {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -177,5 +198,39 @@ mod tests {
         fs::write(folder.path("nodes"), "damaged").unwrap();
         assert!(matches!(keys.refresh(), Err(FolderError::Pins(_))));
         assert_eq!(keys.pins.extent_of(node), Some(extent));
+    }
+
+    #[test]
+    fn trouble_with_clients_and_secrets_keeps_no_thief_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(&dir.path().join("keys"));
+        folder.create().unwrap();
+        let (clients, mode) = (folder.path("clients"), |name: &str, mode| {
+            fs::set_permissions(folder.path(name), Permissions::from_mode(mode)).unwrap();
+        });
+        let break_clients = || fs::write(&clients, "damaged").unwrap();
+        let damages: [&dyn Fn(); 4] =
+            [&break_clients, &|| mode("clients", 0o620), &|| mode("cluster.key", 0o644), &|| {
+                mode("gateway.key", 0o644)
+            }];
+        let whole = fs::read(&clients).unwrap();
+        for (at, damage) in damages.into_iter().enumerate() {
+            let (extent, node) = (ExtentId([1; 16]), SecretKey::draw().unwrap().public());
+            folder.pins().unwrap().pin(extent, node, true).unwrap();
+            let mut keys = folder.load().unwrap();
+            damage();
+            assert!(folder.load().is_err(), "{at}: nothing starts with that");
+            assert_eq!(keys.again().unwrap().extent_of(&node.to_spki()), Some(extent), "{at}");
+            folder.pins().unwrap().unpin(extent).unwrap();
+            assert!(keys.refresh().unwrap().is_some(), "{at}");
+            assert_eq!(keys.extent_of(&node.to_spki()), None, "{at}: a stolen tablet is shut out");
+            fs::write(&clients, &whole).unwrap();
+            for name in ["clients", "cluster.key", "gateway.key"] {
+                mode(name, 0o600);
+            }
+        }
+        // Where nobody connects with a certificate, none is needed.
+        fs::remove_file(&clients).unwrap();
+        assert!(folder.load().is_ok());
     }
 }
