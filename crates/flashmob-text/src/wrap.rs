@@ -26,16 +26,21 @@ fn lines(text: &str, width: usize, first: &str, indent: &str) -> Vec<String> {
     textwrap::wrap(&text, options).into_iter().map(String::from).collect()
 }
 
-/// `text` in at most `width` columns: what stands in the middle gives way, for the ends tell hosts, ports and files apart.
+/// Most characters for each column, as there may be some that take none: no script puts more than three marks on a letter.
+const CHARS_PER_COLUMN: usize = 4;
+
+/// `text` in at most `width` columns, and [`CHARS_PER_COLUMN`] as many characters: the middle gives way, for the ends tell hosts, ports and files apart.
 #[must_use]
 pub fn shortened(text: &str, width: usize) -> String {
-    if columns(text) <= width {
+    let has_few = text.chars().nth(width.saturating_mul(CHARS_PER_COLUMN)).is_none();
+    if has_few && columns(text) <= width {
         return text.to_string();
     }
     let kept = width.saturating_sub(1);
-    let head = fitting(text.chars(), kept / 2);
+    let chars_max = kept.saturating_mul(CHARS_PER_COLUMN);
+    let head = fitting(text.chars().take(chars_max / 2), kept / 2);
     let used: usize = head.iter().map(|&c| columns_of(c)).sum();
-    let tail = fitting(text.chars().rev(), kept - used);
+    let tail = fitting(text.chars().rev().take(chars_max - head.len()), kept - used);
     head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
 }
 
@@ -64,7 +69,7 @@ pub fn columns(text: &str) -> usize {
 pub fn harmless(text: &str) -> String {
     let steers = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+            || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
@@ -89,7 +94,7 @@ pub fn message_lines(text: &str) -> impl Iterator<Item = String> {
 
 /// A line whose blanks are single ones, but for those before it.
 fn with_single_blanks(line: &str) -> String {
-    // Those that steer a terminal are shown.
+    // Control characters are no blanks here: they are shown.
     let is_blank = |c: char| c.is_whitespace() && !c.is_control();
     let words = line.trim_start_matches(is_blank);
     let before = &line[..line.len() - words.len()];
@@ -141,11 +146,19 @@ mod tests {
         assert_eq!(message_lines(&"x".repeat(5000)).map(|line| columns(&line)).collect::<Vec<_>>(), [LINE_COLUMNS_MAX]);
         assert_eq!(one_line("no\n\u{1b}[2J\r\n`x  y`", 24), "no \u{fffd}[2J `x y`");
         assert_eq!(columns(&one_line(&"long ".repeat(99), 24)), 24);
+        for marks in ["\u{301}".repeat(9999), "e\u{301}\u{301}\u{301}\u{301}\u{301}".repeat(24)] {
+            let short = one_line(&marks, 24);
+            assert!(short.chars().count() <= 4 * 24 && short.contains('…') && columns(&short) <= 24, "{short}");
+        }
+        assert!(message_lines(&"\u{301}".repeat(9999)).all(|line| line.chars().count() <= 4 * LINE_COLUMNS_MAX));
     }
 
     #[test]
     fn text_cannot_steer_the_terminal() {
-        assert_eq!(harmless("a\x1b[2J\n\u{202e}\u{feff}\u{9b}é漢"), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}\u{fffd}é漢");
+        assert_eq!(
+            harmless("a\x1b[2J\n\u{61c}\u{202e}\u{feff}\u{9b}é漢"),
+            "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}é漢"
+        );
     }
 
     #[test]
@@ -191,6 +204,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_quoted_on_one_short_line(text: String, width in 1usize..40) {
+            prop_assert!(shortened(&text, width).chars().count() <= 4 * width);
             for shown in [quoted(&text, width), quoted_beside_digits(&text, width)] {
                 prop_assert!(columns(&shown) <= width + 2);
                 prop_assert_eq!(shown.matches('\'').count(), 2);
