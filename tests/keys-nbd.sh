@@ -157,9 +157,13 @@ allowed_below 1777
 refused_below 777
 chgrp 65534 "$DIR/shared" 2>/dev/null || true
 [ "$(id -u)" -ne 0 ] || refused_below 775
-if [ "$(id -u)" = 0 ] && command -v setfacl >/dev/null && chgrp 0 "$DIR/shared" && chmod 755 "$DIR/shared" && setfacl -m u:65534:rwx "$DIR/shared" 2>/dev/null; then
-    chgrp 65534 "$DIR/shared"
-    refused 'nor below one to which a list lets others write' "can write to $DIR/shared" "$FLASHMOB" gateway "$DIR/anywhere.toml"
+chgrp "$(id -g)" "$DIR/shared"
+chmod 755 "$DIR/shared"
+# Also where the group is the user's own: the bits of the group are the list's mask.
+if command -v setfacl >/dev/null && setfacl -m u:65534:rwx "$DIR/shared" 2>/dev/null; then
+    refused 'nor below one to which a list lets others write' "by an access control list, can write to $DIR/shared" "$FLASHMOB" gateway "$DIR/anywhere.toml"
+else
+    say 'not tried: an access control list, for which there is no setfacl or no room in the file system'
 fi
 
 # Who is kept out. In TLS 1.3 a client believes that it is in before the gateway has judged its certificate.
@@ -175,7 +179,7 @@ openssl req -x509 -quiet -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -sub
         -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null
 cp "$DIR/alice/ca-cert.pem" "$DIR/forged"
 refused 'a client that made its certificate itself' "$LATE" nbdinfo "$(as forged)"
-# Who pretends to be the gateway: a client, with its certificate, and one who has the key of the clients' authority. libnbd looks at the name, not at the purpose
+# Three pretend to be the gateway: a client with its certificate, a thief of the key of the clients' authority, and a stranger. libnbd looks at the name, not at the purpose
 # of a certificate; over a unix socket there is no name.
 cat >"$DIR/pretend.py" <<'END'
 import socket, ssl, struct, sys
@@ -211,7 +215,7 @@ END
 pretends() {
     local certificate=$1 key=$2 way=$3 program=$4 path=''
     [ "$way" = tcp ] || path=$DIR/pretend.sock
-    # What the one before has said is nothing of this one.
+    # The output of the one before is nothing of this one.
     rm -f "$DIR/pretend.sock" "$DIR/pretend.out"
     start pretend "$PYTHON" "$DIR/pretend.py" "$certificate" "$key" "$path"
     wait_for 20 'the one that pretends' grep -q . "$DIR/pretend.out"
@@ -245,7 +249,7 @@ issued() {
 openssl ecparam -name prime256v1 -genkey -noout -out "$DIR/stranger-ca.key"
 issued stranger "$DIR/stranger-ca.key" 'flashmob gateway authority'
 issued thief "$DIR/gateway.keys/client-ca.key" 'flashmob client authority'
-# What shows that the one that pretends would be believed: the gateway's own authority.
+# A certificate of the gateway's own authority shows that the one that pretends would be believed.
 issued true "$DIR/gateway.keys/gateway-ca.key" 'flashmob gateway authority'
 # kept_out WAY PROGRAM: three who are no gateway.
 kept_out() {

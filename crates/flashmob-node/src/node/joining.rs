@@ -10,7 +10,7 @@ use flashmob_server::discovery::join::Place;
 use flashmob_server::keys::enroll::secret::read_line;
 use flashmob_server::keys::enroll::{Invitation, Secret};
 use flashmob_server::node::Enrollment;
-use flashmob_server::store::is_for_others;
+use flashmob_server::store::trouble_of_secret;
 
 /// The token's name in systemd's folder of credentials.
 const CREDENTIAL: &str = "flashmob-token";
@@ -59,9 +59,9 @@ impl JoiningArgs {
 fn read(path: &Path) -> anyhow::Result<Invitation> {
     let line = std::fs::File::open(path).and_then(|file| read_line(std::io::BufReader::new(file)));
     let line = line.with_context(|| format!("cannot read the token in {}", path.display()))?;
-    if is_for_others(path) {
+    if let Some(trouble) = trouble_of_secret(path) {
         log::warn!(
-            "others may read the token in {}: who has it can enroll a device in the place of this one",
+            "{}, the file with the token, {trouble}: who reads it can enroll a device in the place of this one, and who changes it chooses this one's cluster",
             path.display()
         );
     }

@@ -9,36 +9,65 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use anyhow::Context as _;
+
+use crate::store::overflow_user;
+
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 /// Most links on the way, as the kernel has it.
 const LINKS_MAX: usize = 40;
+/// The attribute in which file systems keep access control lists (acl(5)).
+const LIST: &str = "system.posix_acl_access";
 
 /// Refuses a socket below folders that others can change.
 pub(super) fn check_folders_of(socket: &Path) -> anyhow::Result<()> {
+    check_folders(socket, |_| true)
+}
+
+/// Refuses such folders among those that are judged.
+fn check_folders(socket: &Path, is_judged: impl Fn(&Path) -> bool) -> anyhow::Result<()> {
     let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A folder that is missing is told by whoever listens there.
-    let Ok(ways) = ways_to(&std::path::absolute(folder)?) else { return Ok(()) };
+    let ways = match ways_to(&std::path::absolute(folder)?) {
+        // Listening there fails, and says so.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        ways => ways.with_context(|| format!("cannot look at the folders that lead to {}", socket.display()))?,
+    };
     let user = User::own(ways.first());
-    for (at, (way, metadata)) in ways.iter().enumerate() {
+    for (at, way) in ways.iter().enumerate().filter(|(_, way)| is_judged(&way.path)) {
         let is_last = at + 1 == ways.len();
-        let Some(why) = user.trouble(metadata, is_last) else { continue };
+        let Some(why) = user.trouble(way, is_last) else { continue };
         anyhow::bail!(
-            "{why} {}, and so could put a socket of their own in the place of {}: in a cluster with keys each folder on the way to it must belong to the \
-             gateway's user or root, and nobody else may write there (chmod go-w {}); or use one below /run",
-            way.display(),
+            "{why} {path}, and so could put a socket of their own in the place of {}: in a cluster with keys each folder on the way to it must belong to the \
+             gateway's user or root, and nobody else may write there (chmod go-w {path}); or use one below /run",
             socket.display(),
-            way.display()
+            path = way.path.display(),
         );
     }
     Ok(())
 }
 
+/// A folder, or a link, on the way.
+struct Way {
+    path: PathBuf,
+    metadata: Metadata,
+    has_list: bool,
+}
+
+impl Way {
+    fn look(path: &Path) -> io::Result<Way> {
+        let metadata = fs::symlink_metadata(path)?;
+        let list = rustix::fs::lgetxattr(path, LIST, &mut [0; 0]);
+        let has_list = !matches!(list, Err(rustix::io::Errno::NODATA | rustix::io::Errno::NOTSUP));
+        Ok(Way { path: path.to_path_buf(), metadata, has_list })
+    }
+}
+
 /// All folders, and links, that lead to a folder, from the root on; the folder itself is the last one.
-fn ways_to(folder: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
+fn ways_to(folder: &Path) -> io::Result<Vec<Way>> {
     let mut here = PathBuf::from("/");
-    let mut ways = vec![(here.clone(), fs::symlink_metadata(&here)?)];
+    let mut ways = vec![Way::look(&here)?];
     let names = |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<VecDeque<_>>();
     let mut left = names(folder);
     let mut links = 0;
@@ -48,9 +77,9 @@ fn ways_to(folder: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
             Some(Component::ParentDir) => drop(here.pop()),
             Some(Component::Normal(name)) => {
                 let next = here.join(name);
-                let metadata = fs::symlink_metadata(&next)?;
-                let is_link = metadata.is_symlink();
-                ways.push((next.clone(), metadata));
+                let way = Way::look(&next)?;
+                let is_link = way.metadata.is_symlink();
+                ways.push(way);
                 if is_link {
                     links += 1;
                     if links > LINKS_MAX {
@@ -67,44 +96,56 @@ fn ways_to(folder: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
         }
     }
     // Out of a link, or by `..`, it may not be the one that was looked at last.
-    ways.push((here.clone(), fs::symlink_metadata(&here)?));
+    ways.push(Way::look(&here)?);
     Ok(ways)
 }
 
 /// The gateway's user.
 struct User {
-    /// Who may change a folder: the user itself, root, and whose the root folder is. That is root as well, unless a container has no root of its own.
+    /// Users that may change a folder: the gateway's, root, and the owner of the root folder. That is root as well, unless a container has no root of its own.
     trusted: [u32; 3],
+    /// The user that the kernel shows in place of all that have no number here. Some container's root folder is theirs, and so is what anybody else has made.
+    nobody: Option<u32>,
     /// The group that has no other member.
     private_group: Option<u32>,
 }
 
 impl User {
-    fn own(root: Option<&(PathBuf, Metadata)>) -> User {
+    fn own(root: Option<&Way>) -> User {
         let own = rustix::process::geteuid().as_raw();
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let private_group = private_group_of(own, &read("/etc/passwd"), &read("/etc/group"));
-        User { trusted: [own, 0, root.map_or(0, |(_, metadata)| metadata.uid())], private_group }
+        User::of(own, root.map_or(0, |way| way.metadata.uid()), overflow_user(), private_group)
     }
 
-    /// Who else could change what is in a folder; or where a link leads to.
-    fn trouble(&self, metadata: &Metadata, is_last: bool) -> Option<String> {
-        let (owner, mode) = (metadata.uid(), metadata.mode());
-        if !self.trusted.contains(&owner) {
-            return Some(format!("user {owner} owns"));
+    fn of(own: u32, roots_owner: u32, nobody: Option<u32>, private_group: Option<u32>) -> User {
+        let roots_owner = if nobody == Some(roots_owner) { 0 } else { roots_owner };
+        User { trusted: [own, 0, roots_owner], nobody, private_group }
+    }
+
+    /// Others that could change what is in a folder; or where a link leads to.
+    fn trouble(&self, way: &Way, is_last: bool) -> Option<String> {
+        let (owner, group, mode) = (way.metadata.uid(), way.metadata.gid(), way.metadata.mode());
+        let is_nobodys = self.nobody == Some(owner);
+        if !self.trusted.contains(&owner) && !(is_nobodys && way.path == Path::new("/")) {
+            let known = if is_nobodys { ", whom this process does not know," } else { "" };
+            return Some(format!("user {owner}{known} owns"));
         }
-        if metadata.is_symlink() {
+        if way.metadata.is_symlink() {
             return None;
         }
         let mut of_others = OTHERS_WRITE;
-        // Many systems give each user a group of its own, which may write where its user may.
-        if self.private_group != Some(metadata.gid()) {
+        // Many systems give each user a group of its own, which may write where its user may. With a list the bits are of all who are in it.
+        if way.has_list || self.private_group != Some(group) {
             of_others |= GROUP_WRITES;
         }
         // In a folder with the sticky bit nobody replaces what somebody else has; but a socket that is not there yet is nobody's.
         let is_open = mode & of_others != 0 && (is_last || mode & STICKY == 0);
-        let who =
-            if mode & OTHERS_WRITE != 0 { "other users".to_string() } else { format!("group {}", metadata.gid()) };
+        let who = match (mode & OTHERS_WRITE != 0, way.has_list) {
+            (true, _) => "other users".to_string(),
+            (false, true) => "others, by an access control list,".to_string(),
+            (false, false) => format!("group {group}"),
+        };
         is_open.then(|| format!("{who} can write to"))
     }
 }
@@ -146,8 +187,30 @@ mod tests {
         set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    fn is_good(socket: &Path) -> bool {
-        check_folders_of(socket).is_ok()
+    /// Only what is below the temporary folder is the tests' own.
+    fn check(socket: &Path, dir: &tempfile::TempDir) -> anyhow::Result<()> {
+        let top = dir.path().canonicalize().unwrap();
+        check_folders(socket, |way| way.starts_with(&top))
+    }
+
+    fn is_good(socket: &Path, dir: &tempfile::TempDir) -> bool {
+        check(socket, dir).is_ok()
+    }
+
+    /// Lets another user write by an access control list, by its bytes (acl(5)). Not all file systems have them.
+    fn let_write(path: &Path) -> bool {
+        const USER: u32 = 61_234;
+        let entries: [(u16, u16, u32); 5] =
+            [(1, 7, u32::MAX), (2, 7, USER), (4, 5, u32::MAX), (0x10, 7, u32::MAX), (0x20, 5, u32::MAX)];
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (tag, rights, id) in entries {
+            list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+            list.extend(id.to_le_bytes());
+        }
+        match rustix::fs::setxattr(path, LIST, &list, rustix::fs::XattrFlags::empty()) {
+            Err(rustix::io::Errno::NOTSUP) => false,
+            set => set.map(|()| true).unwrap(),
+        }
     }
 
     #[test]
@@ -157,9 +220,9 @@ mod tests {
         let modes = [(0o700, true), (0o755, true), (0o1755, true), (0o772, false), (0o777, false), (0o1777, false)];
         for (mode, expected) in modes {
             set_mode(dir.path(), mode);
-            assert_eq!(is_good(&socket), expected, "{mode:o}");
+            assert_eq!(is_good(&socket, &dir), expected, "{mode:o}");
         }
-        assert!(is_good(Path::new("/no/such/folder/sock")));
+        assert!(check_folders_of(Path::new("/no/such/folder/sock")).is_ok());
     }
 
     #[test]
@@ -171,10 +234,10 @@ mod tests {
         set_mode(&inner, 0o700);
         for (mode, expected) in [(0o700, true), (0o755, true), (0o777, false), (0o707, false), (0o1777, true)] {
             set_mode(&parent, mode);
-            assert_eq!(is_good(&inner.join("sock")), expected, "{mode:o}");
+            assert_eq!(is_good(&inner.join("sock"), &dir), expected, "{mode:o}");
         }
         set_mode(&parent, 0o777);
-        let error = check_folders_of(&inner.join("sock")).unwrap_err().to_string();
+        let error = check(&inner.join("sock"), &dir).unwrap_err().to_string();
         assert!(error.contains("other users can write to") && error.contains("chmod go-w"), "{error}");
     }
 
@@ -191,12 +254,15 @@ mod tests {
         symlink("../open/back", safe.join("link")).unwrap();
         for (mode, expected) in [(0o755, true), (0o777, false)] {
             set_mode(&open, mode);
-            assert_eq!(is_good(&safe.join("link/sock")), expected, "{mode:o}");
-            assert_eq!(is_good(&inner.join("sock")), expected, "{mode:o}");
-            assert_eq!(is_good(&inner.join("../../safe/sock")), expected, "{mode:o}");
+            assert_eq!(is_good(&safe.join("link/sock"), &dir), expected, "{mode:o}");
+            assert_eq!(is_good(&inner.join("sock"), &dir), expected, "{mode:o}");
+            assert_eq!(is_good(&inner.join("../../safe/sock"), &dir), expected, "{mode:o}");
         }
         symlink("loop", safe.join("loop")).unwrap();
-        assert!(ways_to(&safe.join("loop")).is_err());
+        let error = format!("{:#}", check(&safe.join("loop/sock"), &dir).unwrap_err());
+        assert!(error.contains("cannot look at the folders that lead to") && error.contains("loop/sock"), "{error}");
+        fs::write(safe.join("file"), "").unwrap();
+        assert!(!is_good(&safe.join("file/inner/sock"), &dir), "what cannot be looked at is not taken for good");
     }
 
     #[test]
@@ -222,14 +288,45 @@ mod tests {
     fn the_group_counts_as_others_unless_it_is_private() {
         let dir = tempfile::tempdir().unwrap();
         set_mode(dir.path(), 0o770);
-        let metadata = dir.path().metadata().unwrap();
-        let own = User { trusted: [metadata.uid(), 0, 0], private_group: Some(metadata.gid()) };
-        assert_eq!(own.trouble(&metadata, true), None);
-        let shared = User { private_group: None, ..own };
-        assert!(shared.trouble(&metadata, true).is_some_and(|why| why.starts_with("group ")));
-        assert!(shared.trouble(&metadata, false).is_some());
-        let foreign = User { trusted: [metadata.uid() + 1; 3], private_group: None };
+        let look = || Way::look(dir.path()).unwrap();
+        let (user, group) = (look().metadata.uid(), look().metadata.gid());
+        let (own, shared) = (User::of(user, 0, None, Some(group)), User::of(user, 0, None, None));
+        assert_eq!(own.trouble(&look(), true), None);
+        assert!(shared.trouble(&look(), true).is_some_and(|why| why.starts_with("group ")));
+        assert!(shared.trouble(&look(), false).is_some());
+        let foreign = User::of(user + 1, user + 1, None, None);
         set_mode(dir.path(), 0o700);
-        assert!(foreign.trouble(&dir.path().metadata().unwrap(), false).is_some_and(|why| why.starts_with("user ")));
+        assert!(user == 0 || foreign.trouble(&look(), false).is_some_and(|why| why.starts_with("user ")));
+    }
+
+    #[test]
+    fn an_access_control_list_lets_others_in_also_where_the_group_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let look = || Way::look(dir.path()).unwrap();
+        let own = User::of(look().metadata.uid(), 0, None, Some(look().metadata.gid()));
+        assert!(!look().has_list);
+        if !let_write(dir.path()) {
+            return println!("not tried: the temporary folder takes no access control lists");
+        }
+        assert!(look().has_list);
+        assert!(own.trouble(&look(), false).is_some_and(|why| why.contains("access control list")));
+        // The remedy that the message has: it changes the list's mask.
+        set_mode(dir.path(), 0o750);
+        assert!(look().has_list);
+        assert_eq!(own.trouble(&look(), false), None);
+    }
+
+    #[test]
+    fn users_without_a_number_own_nothing_but_a_containers_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let nobody = dir.path().metadata().unwrap().uid();
+        let folder = |path: &str| Way { path: path.into(), ..Way::look(dir.path()).unwrap() };
+        let other = nobody + 1;
+        // Of the tests' own folder, as that of users without a number.
+        let user = User { trusted: [other; 3], nobody: Some(nobody), private_group: None };
+        assert_eq!(user.trouble(&folder("/"), false), None);
+        assert!(user.trouble(&folder("/home"), false).is_some_and(|why| why.contains("does not know")));
+        assert_eq!(User::of(other, 65_534, Some(65_534), None).trusted, [other, 0, 0]);
+        assert_eq!(User::of(other, 7, Some(65_534), None).trusted, [other, 0, 7], "a container's root");
     }
 }

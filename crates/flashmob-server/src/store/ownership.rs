@@ -1,7 +1,8 @@
 //! Owners and modes of what decides who gets in: secrets, which their owner alone may read, and other files and folders, which their owner alone may change.
 //!
-//! The owner is the user of this process, or root, who could change everything anyway. A descriptor is judged, not a name: nothing else can be put in its
-//! place in between. What others may do by an access control list is in the bits of the group, where its mask is shown (acl(5)).
+//! The owner is the user of this process, or root, who could change everything anyway. Of a file a descriptor is judged, not a name: nothing else can be put in
+//! its place before it is read. A folder is judged by a descriptor, too, and then used by its name: whoever can change a folder above it can put another one in
+//! its place. The rights that an access control list gives are in the bits of the group, where its mask is shown (acl(5)).
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -9,20 +10,22 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What others than its owner may do with a file.
+/// Rights of others than a file's owner.
 const MODE_OF_OTHERS: u32 = 0o077;
-/// Those of them that change it.
+/// Rights of others to read a file.
+const MODE_OF_OTHER_READERS: u32 = 0o044;
+/// Rights of others to change a file.
 const MODE_OF_OTHER_WRITERS: u32 = 0o022;
-/// What systemd's access control list for the service's user makes of a credential's mode 0400.
+/// The bits that systemd's access control list for the service's user adds to a credential's mode 0400.
 const MODE_OF_CREDENTIAL_LIST: u32 = 0o040;
 const ROOT: u32 = 0;
 
-/// What a file is for.
+/// The use of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Who reads it is let in.
+    /// A file whose reader is let in.
     Secret,
-    /// Who changes it decides who is let in.
+    /// A file that decides who is let in.
     Integrity,
 }
 
@@ -35,8 +38,9 @@ pub enum Unsafe {
     Special(PathBuf),
     /// Another user made it, and can change it.
     #[error(
-        "{path} belongs to user {owner}, and this process runs as user {user}: run it as that user; or, if nobody else had a hand in it, chown {user} {path}. \
-         A file system that keeps no owners, such as /sdcard or a memory card, cannot hold keys"
+        "{path} belongs to {}; or, if nobody else had a hand in it, chown {user} {path}. \
+         A file system that keeps no owners, such as /sdcard or a memory card, cannot hold keys",
+        whose(*owner, *user, overflow_user())
     )]
     Foreign { path: PathBuf, owner: u32, user: u32 },
     /// Others may read a secret.
@@ -120,14 +124,49 @@ fn is_credential(path: &Path, metadata: &Metadata, folder: Option<&OsStr>) -> bo
     is_roots && path.is_absolute() && folder.is_some_and(|folder| path.parent() == Some(Path::new(folder)))
 }
 
-/// Whether others than this user, root and, for a credential of systemd, the service may read a file.
+/// The trouble with a secret that others than this user, root and, for a credential of systemd, the service may read or change: what comes behind its name.
 #[must_use]
-pub fn is_for_others(path: &Path) -> bool {
-    let opened = open_owned(path, Kind::Secret);
-    matches!(opened, Err(Unusable::Unsafe(Unsafe::Readable { .. } | Unsafe::Foreign { .. })))
+pub fn trouble_of_secret(path: &Path) -> Option<&'static str> {
+    match open_owned(path, Kind::Secret) {
+        Err(Unusable::Unsafe(Unsafe::Foreign { .. })) => Some("belongs to another user"),
+        Err(Unusable::Unsafe(Unsafe::Readable { mode, .. })) if mode & MODE_OF_OTHER_READERS != 0 => {
+            Some("can be read by others")
+        }
+        Err(Unusable::Unsafe(Unsafe::Readable { mode, .. })) if mode & MODE_OF_OTHER_WRITERS != 0 => {
+            Some("can be changed by others")
+        }
+        _ => None,
+    }
 }
 
-/// What is judged.
+/// The user that the kernel shows as the owner of what belongs to users without a number here, as in a user namespace (user_namespaces(7)). None where each user
+/// has one.
+pub(crate) fn overflow_user() -> Option<u32> {
+    const USUAL: u32 = 65_534;
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if has_all_users(&map) {
+        return None;
+    }
+    let set = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
+    Some(set.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL))
+}
+
+/// Whether a map has all users, as outside of any user namespace.
+fn has_all_users(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// The middle of a sentence about a file of another user.
+fn whose(owner: u32, user: u32, overflow: Option<u32>) -> String {
+    if overflow == Some(owner) {
+        return format!(
+            "a user that this process, which runs as user {user}, does not know: run it as the owner, not in a sandbox with few users"
+        );
+    }
+    format!("user {owner}, and this process runs as user {user}: run it as that user")
+}
+
+/// The owner and mode of a file or folder.
 #[derive(Clone, Copy)]
 struct Judged {
     owner: u32,
@@ -207,6 +246,33 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_without_a_number_is_told_as_such() {
+        assert!(
+            whose(65_534, 7, Some(65_534)).starts_with("a user that this process, which runs as user 7, does not know")
+        );
+        for overflow in [None, Some(65_533)] {
+            assert!(whose(65_534, 7, overflow).starts_with("user 65534, and"), "it may be a user as others");
+        }
+        assert!(has_all_users("         0          0 4294967295\n"));
+        for few in ["", "0 0 1\n61234 61234 1\n", "0 100000 65536\n"] {
+            assert!(!has_all_users(few), "{few}");
+        }
+    }
+
+    #[test]
+    fn the_trouble_with_a_token_is_told_in_its_own_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        fs::write(&path, "text").unwrap();
+        let (read, changed) = (Some("can be read by others"), Some("can be changed by others"));
+        for (mode, expected) in [(0o600, None), (0o640, read), (0o604, read), (0o666, read), (0o620, changed)] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(trouble_of_secret(&path), expected, "{mode:o}");
+        }
+        assert_eq!(trouble_of_secret(&dir.path().join("absent")), None);
+    }
+
+    #[test]
     fn what_is_no_regular_file_is_refused_and_nobody_waits_for_a_pipe() {
         let dir = tempfile::tempdir().unwrap();
         let (pipe, file, link) = (dir.path().join("pipe"), dir.path().join("file"), dir.path().join("link"));
@@ -267,6 +333,7 @@ mod tests {
             for kind in [Kind::Secret, Kind::Integrity] {
                 assert_eq!(why(open_owned(&path, kind)), foreign(&path));
             }
+            assert_eq!(trouble_of_secret(&path), Some("belongs to another user"));
             std::os::unix::fs::chown(dir.path(), Some(OTHER), None).unwrap();
             assert_eq!(why(open_owned_folder(dir.path())), foreign(dir.path()));
         }
