@@ -30,7 +30,7 @@ PROGRAMS_DEMO := cc:gcc c-library:libc6-dev mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ openssl:openssl nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils qemu-storage-daemon:qemu-system-common fio:fio \
   chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind \
   iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux strace:strace mkfs.xfs:xfsprogs \
-  dpkg-deb:dpkg nsenter:util-linux strip:binutils adb:adb zbarimg:zbar-tools
+  dpkg-deb:dpkg nsenter:util-linux setfacl:acl strip:binutils adb:adb zbarimg:zbar-tools
 # What flashmob is measured beside.
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace

@@ -3,7 +3,7 @@
 
     unit_exec.py UNIT USER COMMAND [ARGUMENT...]
 
-Run by root. Of the unit it reads User's namespace (PrivateUsers), SystemCallFilter and UMask; sets of system calls are those of `systemd-analyze
+Run by root. Of the unit it reads PrivateUsers, SystemCallFilter and UMask; sets of system calls are those of `systemd-analyze
 syscall-filter`, and numbers those of the C headers. Where one of these is not there, it says so and goes on without the filter.
 """
 
@@ -45,7 +45,7 @@ def numbers() -> dict[str, int]:
 
 
 def sets() -> dict[str, list[str]]:
-    """What is in each set, by its name; a set may be in another one."""
+    """The content of each set, by its name; a set may be in another one."""
     out = subprocess.run(["systemd-analyze", "--no-pager", "syscall-filter"], capture_output=True, text=True, check=True).stdout
     found: dict[str, list[str]] = {}
     name = ""
