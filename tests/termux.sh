@@ -242,7 +242,7 @@ enrolled() {
     rm "$DIR/root$home/flashmob/token"
     refused_there 'nor does a token that is gone' 'without keys anyone who can reach' on_device $PREFIX/var/service/flashmob/run
     rm -f "$DIR/root$data.key"
-    refused_there 'nor one whose key is gone, too' 'this device was enrolled, and its key' on_device $PREFIX/var/service/flashmob/run
+    refused_there 'nor one whose key is gone, too' 'a token, a code or a key was here, and the key' on_device $PREFIX/var/service/flashmob/run
     rm "$DIR/root$PREFIX/etc/flashmob/keyed"
     conf FLASHMOB_OPTIONS "\"--cluster $cluster\""
     run_there given
@@ -251,10 +251,23 @@ enrolled() {
     run_there again
     check 'it serves with it though it may serve without' bash -c "! grep -q 'insecure:' '$DIR/again.out'"
     rm "$DIR/root$data.key" "$DIR/root$data.flashmob"
-    refused_there 'with its keys lost it does not serve' 'this device was enrolled, and its key.*remove .*etc/flashmob/keyed' on_device $PREFIX/var/service/flashmob/run
+    refused_there 'with its keys lost it does not serve' 'a token, a code or a key was here, and the key.*remove .*etc/flashmob/keyed' on_device $PREFIX/var/service/flashmob/run
     rm "$DIR/root$PREFIX/etc/flashmob/keyed"
     run_there open
     check 'until its owner says so' grep -q 'insecure:' "$DIR/open.out"
+    # A block device's key is elsewhere; this one has no driver.
+    if mknod "$DIR/root$home/keyed/card" b 240 0 2>/dev/null; then
+        mkdir "$DIR/root$home/keyed/state"
+        : >"$DIR/root$home/keyed/state/card.key"
+        conf FLASHMOB_DATA $home/keyed/card
+        conf FLASHMOB_OPTIONS "\"--state-dir $home/keyed/state\""
+        refused_there 'a block device with a key does not serve without' 'card' on_device $PREFIX/var/service/flashmob/run
+        on_disk etc/flashmob/keyed || fail 'nothing says that the block device has a key'
+        rm "$DIR/root$PREFIX/etc/flashmob/keyed"
+        conf FLASHMOB_OPTIONS ''
+    else
+        say 'not tried: the key of a block device, which root alone makes'
+    fi
     conf FLASHMOB_DATA $home/flashmob/node.extent
     conf FLASHMOB_LISTEN "127.0.0.1:$PORT_NODE"
     conf FLASHMOB_INSECURE no
