@@ -74,7 +74,7 @@ for node in "${NODES[@]}"; do
     node_again "$node"
 done
 
-# It is the only current copy. Node 0 has the bytes of one of the two blocks; the other changed while it was away.
+# This is the only current copy. Node 0 has the bytes of one of the two blocks; the other changed while it was away.
 HEALED=$(last node1 1) LOST=$(last node1 2)
 stop node0 KILL
 others=()

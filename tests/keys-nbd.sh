@@ -179,8 +179,8 @@ openssl req -x509 -quiet -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -sub
         -keyout "$DIR/forged/client-key.pem" -out "$DIR/forged/client-cert.pem" 2>/dev/null
 cp "$DIR/alice/ca-cert.pem" "$DIR/forged"
 refused 'a client that made its certificate itself' "$LATE" nbdinfo "$(as forged)"
-# Three pretend to be the gateway: a client with its certificate, a thief of the key of the clients' authority, and a stranger. libnbd looks at the name, not at the purpose
-# of a certificate; over a unix socket there is no name.
+# Three pretend to be the gateway: a client with its certificate, a thief of the key of the clients' authority, and a stranger. libnbd looks at the name, not at
+# the purpose of a certificate; over a unix socket there is no name.
 cat >"$DIR/pretend.py" <<'END'
 import socket, ssl, struct, sys
 certificate, key, path = sys.argv[1:]

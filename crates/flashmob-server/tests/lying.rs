@@ -128,11 +128,11 @@ impl Running {
 /// How a node lies about its mirror.
 #[derive(Debug, Clone, Copy)]
 enum Mirror {
-    /// It has none.
+    /// No mirror.
     None,
-    /// It has 4 GiB, which are nothing.
+    /// A mirror of 4 GiB, which are nothing.
     Endless,
-    /// The same, a byte at a time.
+    /// Such a mirror, a byte at a time.
     Slow,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Files {
 
 impl Files {
     pub fn read(tls: &Tls) -> anyhow::Result<Files> {
-        // Who changes the authority decides who is believed to be etcd.
+        // A change of the authority decides who is believed to be etcd.
         let read = |path: &Path| {
             let failed = |e| anyhow::Error::new(e).context(format!("cannot read {}", path.display()));
             read_owned(path, Kind::Integrity, FILE_BYTES_MAX).map_err(|e| e.or(failed))

@@ -13,7 +13,7 @@ use super::server::GatewayServer;
 use crate::config::NodeSource;
 use crate::keys::GatewayKeys;
 
-/// What came of them.
+/// Answers to claims.
 #[derive(Debug)]
 pub(super) struct Claims {
     answers: Receiver<(usize, Proof)>,
@@ -60,7 +60,7 @@ impl GatewayServer {
         }
     }
 
-    /// Takes what came of them.
+    /// Takes the answers.
     pub(super) fn take_claims(&mut self, now: Time) {
         while let Ok((node, proof)) = self.claims.answers.try_recv() {
             self.gateway.claim_answered(now, node, proof);
@@ -68,7 +68,7 @@ impl GatewayServer {
     }
 }
 
-/// What a node's mirror shows.
+/// The proof in a node's mirror.
 fn shown(told: &Told, keys: &GatewayKeys) -> Proof {
     let verifier = keys.mirror_verifier();
     let terms = Terms { generation: keys.generation(), keys: Some(&verifier as &dyn Verify), ..Terms::default() };

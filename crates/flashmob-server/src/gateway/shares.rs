@@ -9,7 +9,7 @@ pub(super) struct Settled<T> {
     pub key: usize,
     /// Whose it is.
     pub user: u64,
-    /// It waits for nothing.
+    /// Whether the connection waits for nothing.
     pub is_idle: bool,
     /// Since when it is there, in any unit.
     pub since: T,

@@ -127,7 +127,8 @@ impl User {
     fn trouble(&self, way: &Way, is_last: bool) -> Option<String> {
         let (owner, group, mode) = (way.metadata.uid(), way.metadata.gid(), way.metadata.mode());
         let is_nobodys = self.nobody == Some(owner);
-        if !self.trusted.contains(&owner) && !(is_nobodys && way.path == Path::new("/")) {
+        let is_trusted = self.trusted.contains(&owner) || (is_nobodys && way.path == Path::new("/"));
+        if !is_trusted {
             let known = if is_nobodys { ", whom this process does not know," } else { "" };
             return Some(format!("user {owner}{known} owns"));
         }

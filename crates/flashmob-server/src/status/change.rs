@@ -65,7 +65,8 @@ impl Reporter {
     ) -> Answer<A> {
         let (answer, answers) = sync_channel(1);
         let question = question(Change { request, claim: claim.clone(), answer });
-        if !self.volumes.as_ref().is_some_and(|volumes| volumes.try_send(question).is_ok()) {
+        let is_taken = self.volumes.as_ref().is_some_and(|volumes| volumes.try_send(question).is_ok());
+        if !is_taken {
             return Answer::NotTaken;
         }
         self.wake.wake();

@@ -16,7 +16,7 @@ pub enum BadPublicKey {
     /// Not 64 hexadecimal digits.
     #[error("a public key is 64 hexadecimal digits")]
     Digits,
-    /// Of small order.
+    /// The point has a small order.
     #[error(
         "this is no device's public key: with it anybody can sign anything; copy the key again from the device itself"
     )]

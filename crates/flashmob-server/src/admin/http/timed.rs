@@ -17,7 +17,7 @@ impl Took {
     }
 }
 
-/// The same task, and what it takes, also if it is not run to its end. Time in which it waits does not count.
+/// A task that measures itself, and the time that it takes, also if it is not run to its end. Time in which it waits does not count.
 pub(super) fn timed<F: Future>(task: F) -> (impl Future<Output = F::Output>, Took) {
     let took = Took::default();
     let (count, mut task) = (took.clone(), Box::pin(task));

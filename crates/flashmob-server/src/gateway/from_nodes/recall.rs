@@ -33,7 +33,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Most bytes of an answer: more than a part of a mirror, and what a node says of its extent.
 const ANSWER_BYTES_MAX: usize = MIRROR_FRAME_BYTES_MAX + READ_BYTES;
 
-/// Who asks nodes, and for how long.
+/// Terms of asking nodes: keys, and for how long.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asking<'a> {
     /// The keys of the cluster, if it has keys: mirrors are verified with them as they come.
@@ -231,7 +231,7 @@ mod tests {
         mirror: Vec<u8>,
         part: usize,
         out: VecDeque<u8>,
-        /// What happens before each byte is read.
+        /// Called before each byte is read.
         before: fn(),
     }
 
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// What comes, whatever is sent.
+    /// A stream that says these bytes, whatever is sent.
     struct Bytes<'a>(&'a [u8]);
 
     impl Waiting for Bytes<'_> {

@@ -158,7 +158,7 @@ impl Recovery {
         (0..).zip(&self.nodes).filter_map(of_node).collect()
     }
 
-    /// What nodes say that nothing signed shows: a sentence for each.
+    /// Statements of nodes that nothing signed shows: a sentence for each.
     #[must_use]
     pub fn claims(&self) -> Vec<String> {
         let numbers = self.nodes.iter().enumerate().filter(|(_, node)| node.claims.is_some()).map(|(number, _)| number);

@@ -187,7 +187,7 @@ struct Unreadable {
     dir: tempfile::TempDir,
     device: Loop,
     rig: Rig,
-    /// What the last 256 KiB hold.
+    /// The bytes of the last 256 KiB.
     all: Vec<u8>,
 }
 

@@ -82,7 +82,7 @@ impl Rig {
         Rig::with_sums(config, record, None)
     }
 
-    /// The same for an extent that has checksums there.
+    /// A rig of an extent that has checksums there.
     pub fn with_sums(config: StoreConfig, record: SyncRecord, sums_path: Option<&Path>) -> Rig {
         let (wake, woken) = channel();
         let wake = move || {

@@ -31,7 +31,7 @@ impl Bed {
         Bed::with(variant, Mapping::Auto, prepare)
     }
 
-    /// The same in the page cache, which may be mapped.
+    /// A bed in the page cache, which may be mapped.
     fn mapped(mapped: Mapping) -> Bed {
         Bed::with((Engine::Threads, false), mapped, |_| ())
     }
