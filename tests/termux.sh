@@ -261,7 +261,7 @@ enrolled() {
         : >"$DIR/root$home/keyed/state/card.key"
         conf FLASHMOB_DATA $home/keyed/card
         conf FLASHMOB_OPTIONS "\"--state-dir $home/keyed/state\""
-        refused_there 'a block device with a key does not serve without' 'card' on_device $PREFIX/var/service/flashmob/run
+        refused_there 'a block device with a key does not serve without' 'FLASHMOB_INSECURE=yes counts no more' on_device $PREFIX/var/service/flashmob/run
         on_disk etc/flashmob/keyed || fail 'nothing says that the block device has a key'
         rm "$DIR/root$PREFIX/etc/flashmob/keyed"
         conf FLASHMOB_OPTIONS ''
