@@ -118,6 +118,20 @@ fn where_changes_need_two_current_copies_none_is_given_up() {
 }
 
 #[test]
+fn nothing_is_made_equal_on_a_paused_node() {
+    let mut bed = FlashBed::new(2, 2, 2, |_| ());
+    bed.pass(SECOND);
+    let pause = |bed: &mut FlashBed, is_paused| bed.bed.gateway.pause_node(bed.bed.now, 0, WRONG, is_paused);
+    read(&mut bed, 0, 0).unwrap();
+    let is_paused = (0..4).any(|block| {
+        read(&mut bed, 1, block).unwrap();
+        pause(&mut bed, true).is_ok()
+    });
+    assert!(is_paused);
+    assert!(matches!(resync(&mut bed, WRONG), Err(ResyncError::Paused(_))));
+}
+
+#[test]
 fn a_connection_may_outlast_the_device_that_has_the_other_copies() {
     let mut bed = FlashBed::new(2, 2, 2, |_| ());
     bed.pass(SECOND);

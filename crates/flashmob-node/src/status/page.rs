@@ -112,7 +112,7 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
                 Bytes(n.counters.read_bytes),
                 count(n.counters.fast_reads),
                 count(n.mapped_reads),
-                if n.mapped && n.sums.is_some() { " (`--mapped on`: not each is verified)" } else { "" }
+                if n.mapped && n.sums.is_some() { ", not each verified" } else { "" }
             ),
         ),
         (

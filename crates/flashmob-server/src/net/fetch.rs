@@ -67,6 +67,9 @@ pub enum FetchError {
     /// The request was rejected.
     #[error("{0} rejected the request: {1}")]
     Rejected(String, String),
+    /// The process took the request and does not answer.
+    #[error("{0} has the request and does not answer: it may have been carried out, as `flashmob volume show` tells")]
+    Unknown(String),
     /// The process cannot answer now.
     #[error("{0}: the process is exiting or overloaded; try again")]
     Busy(String),
@@ -311,7 +314,8 @@ impl Asked<'_> {
         let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|e| self.failed(e))?;
         if is_refusal {
             let words = flashmob_text::one_line(&String::from_utf8_lossy(&body), 600);
-            return Err(FetchError::Rejected(target(), words));
+            let is_in_hand = status == 504;
+            return Err(if is_in_hand { FetchError::Unknown(target()) } else { FetchError::Rejected(target(), words) });
         }
         Ok(body)
     }

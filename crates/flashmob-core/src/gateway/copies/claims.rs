@@ -92,10 +92,12 @@ impl Gateway {
                 self.depose(now, volume, why);
                 why.to_string()
             }
-            Some(Claimed::ToVerify) => {
+            Some(Claimed::ToVerify { is_told }) => {
                 let within = self.volumes[volume].copies.as_deref().map_or(HELD_MAX, Copies::mirror_within);
                 self.actions.push_back(Action::VerifyClaim { node, within });
-                unproven(why)
+                let first =
+                    || format!("it says that this gateway is not in charge, which its mirror has to show: {why}");
+                if is_told { unproven(why) } else { first() }
             }
             Some(Claimed::Refused) | None => unproven(why),
         }
@@ -104,9 +106,10 @@ impl Gateway {
     /// Takes the answer to [`Action::VerifyClaim`].
     pub fn claim_answered(&mut self, now: Time, node: usize, proof: Proof) {
         let Some((volume, member)) = self.nodes.get(node).map(|node| (node.volume, node.extent as u16)) else { return };
-        let why = self.with_copies(now, volume, |copies, cx| copies.claim_answered(cx, member, proof)).flatten();
-        if let Some(why) = why {
-            self.depose(now, volume, &why);
+        match self.with_copies(now, volume, |copies, cx| copies.claim_answered(cx, member, proof)).flatten() {
+            Some(Ok(why)) => self.depose(now, volume, &why),
+            Some(Err(text)) => self.nodes[node].refusal = self.nodes[node].refusal.is_some().then_some(text),
+            None => {}
         }
     }
 
@@ -138,7 +141,7 @@ fn unproven(why: &str) -> String {
 /// The outcome of a claim.
 enum Claimed {
     Believed,
-    ToVerify,
+    ToVerify { is_told: bool },
     Refused,
 }
 
@@ -172,6 +175,7 @@ impl Copies {
             }
             self.look_at(now + super::watch::WATCH_INTERVAL);
         }
+        let is_told = claim.is_told;
         let members = 0..self.members.len() as u16;
         let stands = |member: u16| self.claims.of.get(&member).is_some_and(|claim| now - claim.last < STANDS_FOR);
         let is_any_linked = members.clone().any(|member| cx.is_linked(member));
@@ -184,11 +188,11 @@ impl Copies {
         } else if are_all || proven_late {
             return Claimed::Believed;
         }
-        if is_due { Claimed::ToVerify } else { Claimed::Refused }
+        if is_due { Claimed::ToVerify { is_told } } else { Claimed::Refused }
     }
 
-    /// Why another gateway is in charge, if that is shown.
-    fn claim_answered(&mut self, cx: &mut Cx<'_>, member: u16, proof: Proof) -> Option<String> {
+    /// Why another gateway is in charge, if that is shown; else why the node is refused.
+    fn claim_answered(&mut self, cx: &mut Cx<'_>, member: u16, proof: Proof) -> Option<Result<String, String>> {
         let map_id = self.image.map_id();
         let claim = self.claims.of.get_mut(&member)?;
         claim.asked.take()?;
@@ -199,15 +203,15 @@ impl Copies {
             Proof::Nothing => false,
         };
         if is_shown {
-            return Some(claim.why.clone());
+            return Some(Ok(claim.why.clone()));
         }
         claim.unproven = Some(cx.now);
+        let text = unproven(&claim.why);
         if !std::mem::replace(&mut claim.is_told, true) {
-            let text = unproven(&claim.why);
-            cx.tell(Event::NodeWarning(cx.name(member), text));
+            cx.tell(Event::NodeWarning(cx.name(member), text.clone()));
         }
         self.serve_held(cx);
-        None
+        Some(Err(text))
     }
 
     /// How long a node may take to show a mirror of this map.

@@ -38,6 +38,9 @@ pub enum ResyncError {
          being compared or mended: see `flashmob volume show`, whether another node is away or paused, or copies are behind"
     )]
     Needed { name: String, chunks: u32, first: u32 },
+    /// Nothing is made equal there.
+    #[error("node {0} is paused, and nothing is written to it: end that first with `flashmob volume resume`")]
+    Paused(String),
     /// Another node that would answer for it was not heard lately, and is asked now whether it is alive.
     #[error("it is not known whether {0}, which has the same chunks, is alive; it is being asked: try again")]
     NotHeard(String),
@@ -50,6 +53,9 @@ impl Copies {
     /// Has the copies of a member made equal to others.
     fn resync_member(&mut self, cx: &mut Cx<'_>, member: u16) -> Result<Resynced, ResyncError> {
         self.may_decide()?;
+        if self.members[usize::from(member)].is_paused {
+            return Err(ResyncError::Paused(cx.name(member)));
+        }
         if !planted::is(Bug::LastCopyResynced) {
             if let (chunks, Some(first)) = self.only_copies(member) {
                 return Err(ResyncError::OnlyCopy { name: cx.name(member), chunks, first });

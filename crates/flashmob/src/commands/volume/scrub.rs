@@ -226,6 +226,7 @@ mod tests {
             lines[1].starts_with("2 parts were left out") && lines[2].starts_with("1 chunks are still"),
             "{lines:?}"
         );
-        assert_eq!(lines[3..].len(), 2, "{lines:?}");
+        assert_eq!(lines[3..].len(), 3, "{lines:?}");
+        assert!(lines[5].contains("flashmob volume resync"), "{lines:?}");
     }
 }
