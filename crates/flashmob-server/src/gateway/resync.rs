@@ -8,16 +8,17 @@ use crate::status::replace::Refusal;
 use crate::status::volumes::{ResyncAnswer, ResyncRequest};
 
 impl GatewayServer {
-    /// Returns the answer, and the volume with the number of the record that must be durable.
+    /// Returns the answer, and the volume with the number of the record that must be durable; of a refusal also whether it may be another soon.
     pub(super) fn resync(
         &mut self,
         now: Time,
         request: &ResyncRequest,
-    ) -> Result<(ResyncAnswer, (usize, u64)), Refusal> {
-        let volume = self.volume_named(&request.volume)?;
+    ) -> Result<(ResyncAnswer, (usize, u64)), (Refusal, bool)> {
+        let volume = self.volume_named(&request.volume).map_err(|refusal| (refusal, false))?;
         let resynced = self.gateway.resync_node(now, volume, request.node).map_err(|error| match error {
-            ResyncError::Undecided(MoveError::NoNode { .. }) => Refusal::Unknown(error.to_string()),
-            _ => Refusal::Conflict(error.to_string()),
+            ResyncError::Undecided(MoveError::NoNode { .. }) => (Refusal::Unknown(error.to_string()), false),
+            ResyncError::NotHeard(_) => (Refusal::Conflict(error.to_string()), true),
+            _ => (Refusal::Conflict(error.to_string()), false),
         })?;
         log::warn!(
             "volume {}: the {} copies on node {} are compared with others and made equal to them",

@@ -48,7 +48,7 @@ use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, Socke
 use crate::status::change::Change;
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
-use crate::status::volumes::{PauseAnswer, PauseRequest};
+use crate::status::volumes::{PauseAnswer, PauseRequest, ResyncAnswer, ResyncRequest};
 use crate::status::{LiveQuestion, Reporter, VolumeQuestion, reporter};
 use crate::store::extent_id::unique_id;
 
@@ -174,6 +174,8 @@ pub struct GatewayServer {
     pub(super) share_bytes: u64,
     /// Nodes to be paused, once others have shown that they are alive, and until when they have to.
     pub(super) pauses: Vec<(Change<PauseRequest, PauseAnswer>, Time)>,
+    /// Requests to have a node's copies made equal to others, that wait likewise.
+    pub(super) resyncs: Vec<(Change<ResyncRequest, ResyncAnswer>, Time)>,
     /// When these are tried again.
     pub(super) pauses_again: Time,
     surplus: Surplus,
@@ -380,6 +382,7 @@ impl GatewayServer {
             volumes: config.volumes.clone(),
             share_bytes,
             pauses: Vec::new(),
+            resyncs: Vec::new(),
             pauses_again: Time::default(),
             surplus: Surplus::default(),
             turned_away: TurnedAway::default(),

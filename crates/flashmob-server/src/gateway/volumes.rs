@@ -79,8 +79,8 @@ impl GatewayServer {
             }
             VolumeQuestion::Resync(asked) => {
                 if asked.claim.take() {
-                    let decided = self.resync(now, &asked.request);
-                    self.answer_recorded(decided, asked.answer);
+                    self.resyncs.push((asked, now + PAUSE_PATIENCE));
+                    self.try_pauses(now);
                 }
             }
             VolumeQuestion::Resize(asked) => {
@@ -156,7 +156,7 @@ impl GatewayServer {
         Ok(ScrubAnswer { volume: request.volume.clone(), is_running })
     }
 
-    /// Pauses nodes that are to be paused, unless others have yet to show that they are alive.
+    /// Pauses nodes that are to be paused, and puts copies behind that are to be made equal, unless others have yet to show that they are alive.
     pub(super) fn try_pauses(&mut self, now: Time) {
         self.pauses_again = now + PAUSE_EVERY;
         for (asked, until) in std::mem::take(&mut self.pauses) {
@@ -168,11 +168,19 @@ impl GatewayServer {
                 let _ = asked.answer.try_send(result.map_err(|(refusal, _)| refusal));
             }
         }
+        for (asked, until) in std::mem::take(&mut self.resyncs) {
+            let decided = self.resync(now, &asked.request);
+            if now < until && matches!(decided, Err((_, true))) {
+                self.resyncs.push((asked, until));
+            } else {
+                self.answer_recorded(decided.map_err(|(refusal, _)| refusal), asked.answer);
+            }
+        }
     }
 
     /// When that is to be done again.
     pub(super) fn pauses_due(&self) -> Option<Time> {
-        (!self.pauses.is_empty()).then_some(self.pauses_again)
+        (!self.pauses.is_empty() || !self.resyncs.is_empty()).then_some(self.pauses_again)
     }
 
     /// Of a refusal also whether it may be another soon.

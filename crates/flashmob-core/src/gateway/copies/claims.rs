@@ -165,6 +165,7 @@ impl Copies {
         let held_until = *self.claims.held_until.get_or_insert(held_until);
         let claim = self.claims.of.entry(member).or_insert(claim);
         (claim.why, claim.last) = (why.to_string(), now);
+        let is_told = claim.is_told;
         let is_due = claim.asked.is_none() && claim.unproven.is_none_or(|since| now - since >= claim.again_after);
         if is_due {
             claim.asked = Some(now);
@@ -175,7 +176,6 @@ impl Copies {
             }
             self.look_at(now + super::watch::WATCH_INTERVAL);
         }
-        let is_told = claim.is_told;
         let members = 0..self.members.len() as u16;
         let stands = |member: u16| self.claims.of.get(&member).is_some_and(|claim| now - claim.last < STANDS_FOR);
         let is_any_linked = members.clone().any(|member| cx.is_linked(member));
