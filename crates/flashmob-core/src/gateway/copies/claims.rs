@@ -178,12 +178,16 @@ impl Copies {
         }
         let members = 0..self.members.len() as u16;
         let stands = |member: u16| self.claims.of.get(&member).is_some_and(|claim| now - claim.last < STANDS_FOR);
-        let is_any_linked = members.clone().any(|member| cx.is_linked(member));
+        let linked = members.clone().filter(|&member| cx.is_linked(member)).count();
+        // The last start may be what the map lost: then nodes know of it, and no mirror does.
+        let are_more = linked > 0 && members.clone().filter(|&member| stands(member)).count() > linked;
         let (are_all, proven_late) = (members.clone().all(|member| self.image.is_gone(member) || stands(member)), {
             let since = *self.claims.unserved_since.get_or_insert(now);
             now - since >= BELIEVED_AFTER
         });
-        if is_any_linked {
+        if are_more {
+            return Claimed::Believed;
+        } else if linked > 0 {
             self.claims.unserved_since = None;
         } else if are_all || proven_late {
             return Claimed::Believed;
