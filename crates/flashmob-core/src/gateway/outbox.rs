@@ -45,7 +45,7 @@ pub enum Action {
     /// A node says that another gateway is in charge: get its mirror of the map, verify it, and call
     /// [`Gateway::claim_answered`](super::Gateway::claim_answered).
     VerifyClaim {
-        /// Which node, counted over all volumes.
+        /// The node, counted over all volumes.
         node: usize,
         /// How long the node may take.
         within: Duration,

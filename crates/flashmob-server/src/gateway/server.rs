@@ -121,7 +121,7 @@ fn number_of(user: &impl Hash) -> u64 {
 }
 
 impl ClientConn {
-    /// Whose it is: by the name of its certificate, or its address.
+    /// The user of the client: by the name of its certificate, or its address.
     pub(super) fn user(&self) -> u64 {
         self.who.as_ref().map_or_else(|| user_at(self.stream.peer_ip()), |who| number_of(&who.name))
     }

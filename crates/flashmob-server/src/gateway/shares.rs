@@ -1,4 +1,4 @@
-//! Whose connections give way where as many clients are connected as may be: a user has no more than others want.
+//! The choice of connections that give way where as many clients are connected as may be: a user has no more than others want.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Settled<T> {
     /// The key by which its owner knows it.
     pub key: usize,
-    /// Whose it is.
+    /// The user of the client.
     pub user: u64,
     /// Whether the connection waits for nothing.
     pub is_idle: bool,

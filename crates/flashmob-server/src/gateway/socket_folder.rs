@@ -1,7 +1,7 @@
 //! The folders that lead to a unix socket. A plain socket is for the gateway's own user, and root: nobody else may be able to put one of their own in its
 //! place, by a change of any folder on the way.
 //!
-//! What access control lists allow is seen, too: their mask is shown in the bits of the group (acl(5)).
+//! Access control lists count, too: their mask is shown in the bits of the group (acl(5)).
 
 use std::collections::VecDeque;
 use std::fs::{self, Metadata};

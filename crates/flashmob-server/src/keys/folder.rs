@@ -34,7 +34,7 @@ pub const ADMIN_PURPOSE: &[u8] = b"flashmob-admin/1";
 /// Files in the folder whose reader is, or becomes, somebody who is let in.
 const SECRETS: [&str; 5] = ["cluster.key", "cluster.key.new", "gateway.key", "gateway-ca.key", "client-ca.key"];
 
-/// Those of them that a gateway does not use.
+/// Secrets that a gateway does not use.
 const CLUSTER_SECRETS: [&str; 2] = ["cluster.key", "cluster.key.new"];
 
 /// Why the keys of a cluster cannot be used.

@@ -44,7 +44,7 @@ impl Folder {
         self.load_links(None)
     }
 
-    /// What its links need. With a key in use, a file of that key which others may read keeps nobody from following what else has changed.
+    /// Loads the part of the keys that links need. With a key in use, a file of that key which others may read keeps nobody from following what else has changed.
     fn load_links(&self, in_use: Option<&Arc<SecretKey>>) -> Result<GatewayKeys, FolderError> {
         let (grant, granted, key) = match (self.gateway_key(), in_use) {
             (Err(FolderError::Key(KeyError::Unsafe(_))), Some(key)) => {

@@ -35,7 +35,7 @@ impl NodeKeys {
     /// Whether there is the key of a node, even if others may read it.
     ///
     /// # Errors
-    /// What is there belongs to somebody else.
+    /// The file there belongs to somebody else.
     pub fn are_at(path: &Path) -> Result<bool, KeyError> {
         match SecretKey::load(path) {
             Ok(_) | Err(KeyError::Unsafe(Unsafe::Readable { .. })) => Ok(true),

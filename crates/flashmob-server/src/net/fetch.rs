@@ -297,13 +297,14 @@ impl Asked<'_> {
         let status = response.status().as_u16();
         // Of a server that says that it is not to be taken for a page, as ours do.
         let is_ours = response.headers().contains_key("x-content-type-options");
-        let is_refusal = matches!(status, 401 | 403) && is_ours
-            || self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429 | 504);
+        let is_refusal =
+            matches!(status, 401 | 403) && is_ours || self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429);
         match status {
             200 => {}
             // It is carried out, and the body says what is left.
             202 if self.sent.is_some() => {}
             503 => return Err(FetchError::Busy(target())),
+            504 if self.sent.is_some() => return Err(FetchError::Unknown(target())),
             _ if is_refusal => {}
             _ => return Err(FetchError::Foreign(target())),
         }
@@ -314,8 +315,7 @@ impl Asked<'_> {
         let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|e| self.failed(e))?;
         if is_refusal {
             let words = flashmob_text::one_line(&String::from_utf8_lossy(&body), 600);
-            let is_in_hand = status == 504;
-            return Err(if is_in_hand { FetchError::Unknown(target()) } else { FetchError::Rejected(target(), words) });
+            return Err(FetchError::Rejected(target(), words));
         }
         Ok(body)
     }

@@ -75,7 +75,7 @@ impl PublicKey {
         (!is_of_small_order(&bytes)).then_some(PublicKey(bytes))
     }
 
-    /// Its bytes.
+    /// The bytes of the key.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0

@@ -2,7 +2,7 @@
 //!
 //! A node may lie, or be damaged. So no such claim ends the gateway before the node's mirror of the map shows it, which only a gateway of the cluster can
 //! have signed. Until that is known nothing new is served, but only once in each start and not for long: after that a claim without proof is a fault of
-//! that node, and the others serve. Where no node serves for long, the claim is believed without proof: nothing is lost by that.
+//! that node, and the others serve. Where no node serves for long, or more claim it than serve, the claim is believed without proof: nothing is lost by that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -176,23 +176,27 @@ impl Copies {
             }
             self.look_at(now + super::watch::WATCH_INTERVAL);
         }
-        let members = 0..self.members.len() as u16;
-        let stands = |member: u16| self.claims.of.get(&member).is_some_and(|claim| now - claim.last < STANDS_FOR);
-        let linked = members.clone().filter(|&member| cx.is_linked(member)).count();
-        // The last start may be what the map lost: then nodes know of it, and no mirror does.
-        let are_more = linked > 0 && members.clone().filter(|&member| stands(member)).count() > linked;
-        let (are_all, proven_late) = (members.clone().all(|member| self.image.is_gone(member) || stands(member)), {
-            let since = *self.claims.unserved_since.get_or_insert(now);
-            now - since >= BELIEVED_AFTER
-        });
-        if are_more {
-            return Claimed::Believed;
-        } else if linked > 0 {
-            self.claims.unserved_since = None;
-        } else if are_all || proven_late {
-            return Claimed::Believed;
+        match (self.is_believed_unproven(cx), is_due) {
+            (true, _) => Claimed::Believed,
+            (false, true) => Claimed::ToVerify { is_told },
+            (false, false) => Claimed::Refused,
         }
-        if is_due { Claimed::ToVerify { is_told } } else { Claimed::Refused }
+    }
+
+    /// Whether so many nodes claim it, beside those that serve, that no proof is needed.
+    fn is_believed_unproven(&mut self, cx: &Cx<'_>) -> bool {
+        let members = 0..self.members.len() as u16;
+        let linked = members.clone().filter(|&member| cx.is_linked(member)).count();
+        let stands = |claim: &Claim| cx.now - claim.last < STANDS_FOR;
+        if linked > 0 {
+            self.claims.is_served();
+            // The last start may be what the map lost: then nodes know of it, and no mirror does.
+            return self.claims.of.values().filter(|claim| stands(claim)).count() > linked;
+        }
+        let claims = |member: u16| self.claims.of.get(&member).is_some_and(stands);
+        let are_all = members.clone().all(|member| self.image.is_gone(member) || claims(member));
+        let since = *self.claims.unserved_since.get_or_insert(cx.now);
+        are_all || cx.now - since >= BELIEVED_AFTER
     }
 
     /// Why another gateway is in charge, if that is shown; else why the node is refused.

@@ -52,11 +52,11 @@ pub struct Client {
     pub paused: bool,
     /// That limit is the gateway's memory.
     pub is_short: bool,
-    /// That limit is the one of large writes that have not arrived.
+    /// Whether that limit is the one of large writes that have not arrived.
     pub waits_to_arrive: bool,
-    /// Its large write that has arrived in part.
+    /// A large write that has arrived in part.
     pub arrival: Option<Arrival>,
-    /// Its user, as far as the shell knows: clients of one user share what users have of memory.
+    /// The user, as far as the shell knows: clients of one user share what users have of memory.
     pub user: u64,
     pub closing: bool,
     /// Until when it must have chosen a volume.

@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::commands::admin_target::AdminArgs;
 use crate::commands::tell::Form;
-use flashmob_server::net::fetch::{Target, fetch_volumes};
+use flashmob_server::net::fetch::{FetchError, Target, fetch_volumes};
 use flashmob_server::status::report::REMOVED;
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
@@ -177,6 +177,18 @@ fn confirm_in_words(yes: bool, volume: &str, question: &str, what: &str) -> anyh
     stdin.read_line(&mut answer)?;
     anyhow::ensure!(answer.trim() == volume, "nothing was changed");
     Ok(())
+}
+
+/// An error after which nobody knows what the gateway did says so. `what`: the change that it may have made.
+fn explained(error: FetchError, what: &str) -> anyhow::Error {
+    let is_open = matches!(error, FetchError::Timeout(..) | FetchError::Cut(..) | FetchError::Io { .. });
+    let error = anyhow::Error::new(error);
+    if is_open {
+        return error.context(format!(
+            "there is no answer; {what}: `flashmob volume show` tells, and to ask again does no harm"
+        ));
+    }
+    error
 }
 
 /// The volume with a name.

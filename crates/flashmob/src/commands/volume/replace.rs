@@ -7,10 +7,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_core::units::Bytes;
-use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
+use flashmob_server::net::fetch::{TIMEOUT, post};
 use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
 
-use super::{NodeArgs, accept, confirm, named, node, volumes};
+use super::{NodeArgs, accept, confirm, explained, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -78,7 +78,7 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
         accept_loss: args.accept_loss,
     };
     let body = post(&args.which.admin.open()?, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT)
-        .map_err(explained)?;
+        .map_err(|error| explained(error, "the extent may have been replaced all the same"))?;
     let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     if args.output == Form::Json {
         writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
@@ -112,18 +112,6 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// An error after which nobody knows what the gateway did says so.
-fn explained(error: FetchError) -> anyhow::Error {
-    let is_open = matches!(error, FetchError::Timeout(..) | FetchError::Cut(..) | FetchError::Io { .. });
-    let error = anyhow::Error::new(error);
-    if is_open {
-        return error.context(
-            "there is no answer; the extent may have been replaced all the same: `flashmob volume show` tells, and to ask again does no harm",
-        );
-    }
-    error
 }
 
 /// The node, and the extent that it offers. One that has just been started appears soon.

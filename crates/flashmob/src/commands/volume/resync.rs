@@ -6,11 +6,11 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Args;
 use flashmob_core::units::Bytes;
-use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
+use flashmob_server::net::fetch::{TIMEOUT, post};
 use flashmob_server::status::volumes::{ResyncAnswer, ResyncRequest};
 
 use super::replace::wait;
-use super::{NodeArgs, confirm, named, node, volumes};
+use super::{NodeArgs, confirm, explained, named, node, volumes};
 use crate::commands::status::units::printable;
 use crate::commands::tell::Form;
 
@@ -61,7 +61,7 @@ pub fn run(args: &ResyncArgs) -> anyhow::Result<()> {
     confirm(args.yes, &question, &what, "nothing was changed")?;
     let request = ResyncRequest { volume: args.which.volume.clone(), node: node.number };
     let body = post(&args.which.admin.open()?, "/volumes/resync", &serde_json::to_vec(&request)?, TIMEOUT)
-        .map_err(explained)?;
+        .map_err(|error| explained(error, "the copies may be made equal all the same"))?;
     let answer: ResyncAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     match args.output {
         Form::Json => writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?,
@@ -81,16 +81,4 @@ pub fn run(args: &ResyncArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// An error after which nobody knows what the gateway did says so.
-fn explained(error: FetchError) -> anyhow::Error {
-    let is_open = matches!(error, FetchError::Timeout(..) | FetchError::Cut(..) | FetchError::Io { .. });
-    let error = anyhow::Error::new(error);
-    if is_open {
-        return error.context(
-            "there is no answer; the copies may be made equal all the same: `flashmob volume show` tells, and to ask again does no harm",
-        );
-    }
-    error
 }

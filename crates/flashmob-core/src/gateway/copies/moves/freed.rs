@@ -182,15 +182,17 @@ impl Copies {
 
     /// Whether slots of a member without a copy are in use all the same, or may be soon: its size must not shrink then.
     pub(in crate::gateway) fn has_work_beyond_copies(&self, member: u16) -> bool {
-        let is_coming = self.moves.guests.values().any(|guest| guest.to.member == member);
+        self.uses_other_slots(member) || self.shrink.is_some() || self.image.shown() < self.image.chunks()
+    }
+
+    /// Whether something is left of a copy of the member that is gone, or one is being made there.
+    fn uses_other_slots(&self, member: u16) -> bool {
         let is_left = self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();
-        is_coming || is_left || self.shrink.is_some() || self.image.shown() < self.image.chunks()
+        is_left || self.moves.guests.values().any(|guest| guest.to.member == member)
     }
 
     /// Whether a member has no copies, durably, nothing is left of them, and none is being made there.
     pub(in super::super) fn is_empty(&self, member: u16) -> bool {
-        let is_left = || self.moves.freed.range((member, 0)..=(member, u32::MAX)).next().is_some();
-        let is_coming = || self.moves.guests.values().any(|guest| guest.to.member == member);
-        self.image.copies_on(member) == 0 && !is_left() && !is_coming()
+        self.image.copies_on(member) == 0 && !self.uses_other_slots(member)
     }
 }

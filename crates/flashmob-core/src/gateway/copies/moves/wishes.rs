@@ -37,7 +37,7 @@ pub enum MoveError {
          they are linked (the gateway's log names them)"
     )]
     MapCut,
-    /// It is not known yet whether another gateway is in charge.
+    /// A node's claim that another gateway is in charge is not verified yet.
     #[error(
         "a node says that another gateway is in charge of the volume, which is being verified; try again in a minute"
     )]
