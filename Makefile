@@ -30,7 +30,7 @@ PROGRAMS_DEMO := cc:gcc c-library:libc6-dev mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ openssl:openssl nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils qemu-storage-daemon:qemu-system-common fio:fio \
   chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind \
   iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux strace:strace mkfs.xfs:xfsprogs \
-  dpkg-deb:dpkg nsenter:util-linux setfacl:acl strip:binutils adb:adb zbarimg:zbar-tools
+  dpkg-deb:dpkg nsenter:util-linux setfacl:acl strip:binutils adb:adb zbarimg:zbar-tools etcd:etcd-server
 # What flashmob is measured beside.
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
@@ -196,7 +196,7 @@ bench-mdadm: deps-vm build ## two copies beside mdadm's RAID 1 over NBD in a vir
 	@.ci/deps fio:fio mdadm:mdadm nbd-client:nbd-client nbd-server:nbd-server curl:curl
 	@bench/copies/mdadm
 
-bench-etcd: deps-test build ## the first write to a chunk where the map is in etcd beside that where it is in a file, and an etcd that is 50 ms late; needs etcd; 4 minutes
+bench-etcd: deps-test build ## the first write to a chunk where the map is in etcd beside that where it is in a file, and an etcd that is 50 ms late; 4 minutes
 	@bench/etcd/run
 
 bench-thousand: deps-test build ## what a gateway spends on 10, 100 and 1,000 node processes while nobody asks for anything; 5 minutes
