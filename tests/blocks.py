@@ -3,6 +3,7 @@
 
     blocks.py URI IMAGE fill              # every block gets bytes that no other has
     blocks.py URI IMAGE write BLOCK...    # some get new ones, and a flush follows
+    blocks.py URI IMAGE half BLOCK...     # the first half of some gets new ones, and a flush follows
     blocks.py URI IMAGE read BLOCK...     # these are read, and are as in the image
     blocks.py URI IMAGE verify [BLOCK...] # every block is read: these fail with EIO, all others are as in the image
 
@@ -16,9 +17,9 @@ from nbdproto import FLUSH, READ, WRITE, Client
 BLOCK = 4096
 
 
-def write(client, image, block):
-    data = os.urandom(BLOCK)
-    error, _ = client.call(WRITE, block * BLOCK, BLOCK, data)
+def write(client, image, block, size=BLOCK):
+    data = os.urandom(size)
+    error, _ = client.call(WRITE, block * BLOCK, size, data)
     if error != "OK":
         sys.exit(f"block {block} cannot be written: {error}")
     os.pwrite(image, data, block * BLOCK)
@@ -40,7 +41,7 @@ def main():
                 sys.exit(f"block {block} is answered with {error}, and bytes that are {'not ' * (error == 'OK')}expected")
         return
     for block in blocks if what == "fill" else numbers:
-        write(client, image, block)
+        write(client, image, block, BLOCK // 2 if what == "half" else BLOCK)
     error, _ = client.call(FLUSH, 0, 0)
     if error != "OK":
         sys.exit(f"the flush fails: {error}")

@@ -7,6 +7,7 @@ mod claims;
 mod copies_accept;
 mod copies_age;
 mod copies_grow;
+mod copies_heal;
 mod copies_hedge;
 mod copies_joins;
 mod copies_lease;

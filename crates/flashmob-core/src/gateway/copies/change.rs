@@ -39,6 +39,10 @@ pub struct Change {
     /// When it was asked for.
     pub begun: Time,
     pub is_sent: bool,
+    /// It has waited for a corrupt block to be healed.
+    pub was_held: bool,
+    /// A current copy has a later change that overlaps: it cannot be sent again.
+    pub is_overtaken: bool,
     /// When it was sent: its copies are silent from then on.
     pub sent: Time,
     pub copies: [At; PLACES_MAX],
@@ -51,6 +55,23 @@ pub struct Change {
 impl Change {
     pub fn overlaps(&self, at: u32, len: u32) -> bool {
         self.at < at + len && at < self.at + self.len
+    }
+
+    /// Those of some copies that were sent it, and have not answered.
+    fn unanswered(&self, copies: u8) -> u8 {
+        mask(each(copies).filter(|&copy| self.copies[copy] == At::Sent))
+    }
+
+    /// Whether some of these copies have it, or a part of it perhaps.
+    pub fn has_reached(&self, copies: u8) -> bool {
+        let has_nothing =
+            |copy: usize| matches!(self.copies[copy], At::NotSent | At::Sent | At::Failed(Failure::Corrupt));
+        !each(copies).all(has_nothing)
+    }
+
+    /// Whether it changes a part of a block.
+    fn is_partial(&self) -> bool {
+        !(self.at | self.len).is_multiple_of(DIGEST_BLOCK_BYTES)
     }
 }
 
@@ -86,6 +107,8 @@ impl Copies {
                 flags,
                 begun: cx.now,
                 is_sent: false,
+                was_held: false,
+                is_overtaken: false,
                 sent: Time::default(),
                 copies: [At::NotSent; PLACES_MAX],
                 has_left: false,
@@ -139,6 +162,12 @@ impl Copies {
             if state.is_locked(change.at, change.len) {
                 return;
             }
+            if self.hold_unsent(cx, place) {
+                if let Some(state) = self.chunks.get_mut(&chunk) {
+                    state.launching.pop_front();
+                }
+                continue;
+            }
             // It also declares copies behind on members that are out.
             let seq = self.open_chunk(cx, chunk);
             if self.unborn(chunk) != 0 {
@@ -173,15 +202,18 @@ impl Copies {
         let what = (change.op, change.flags);
         self.reopened.remove(&chunk);
         self.count_start();
+        let front = self.front(chunk);
         let state = self.chunks.entry(chunk).or_default();
         let marks = self.image.marks(chunk);
         let guest = Some(self.image.copies()).filter(|&guest| state.joined & bit(guest) != 0);
         let guest = guest.filter(|_| !planted::is(Bug::GuestMissesChanges));
         let copies = (0..self.image.copies()).filter(|&copy| (marks.behind & !state.joined) & bit(copy) == 0);
         let copies = copies.chain(guest);
+        let joined = state.joined;
         let mut sent = [At::NotSent; PLACES_MAX];
         for copy in copies.collect::<Vec<_>>() {
-            let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { continue };
+            let len = if joined & bit(copy) == 0 { len } else { len.min(front.saturating_sub(at)) };
+            let Some((member, offset_bytes)) = self.locate(chunk, copy, at).filter(|_| len > 0) else { continue };
             self.send(cx, key, member, what, (offset_bytes, len));
             sent[copy] = At::Sent;
             let serial = cx.queues[cx.node(member)].last_change();
@@ -189,8 +221,10 @@ impl Copies {
                 state.sync_after[copy] = serial;
             }
         }
+        let is_partial = self.changes[place].is_partial();
         if let Some(state) = self.chunks.get_mut(&chunk) {
             state.changes.push(place);
+            state.partial.extend(is_partial.then_some(place));
             state.used = cx.now;
         }
         (self.changes[place].is_sent, self.changes[place].sent) = (true, cx.now);
@@ -228,6 +262,7 @@ impl Copies {
                 }
             }
         }
+        self.note_overtaken(place);
         self.review_change(cx, place);
         self.poke_job(cx, chunk);
     }
@@ -260,6 +295,9 @@ impl Copies {
                 return;
             }
             if done == 0 {
+                if self.hold_change(cx, place) {
+                    return;
+                }
                 // Each copy may have all of it, some of it or nothing.
                 let failure = each(failed).find_map(|copy| match copies[copy] {
                     At::Failed(failure) => Some(failure),
@@ -278,6 +316,7 @@ impl Copies {
                 }
                 if failed != 0 {
                     self.fall_behind(chunk, failed);
+                    self.keep(chunk, of(|at| at == At::Failed(Failure::Corrupt)));
                 }
                 let seq = self.marks_seq(chunk);
                 if !self.log.is_durable(seq) && !planted::is(Bug::AckBeforeBehind) {
@@ -332,7 +371,12 @@ impl Copies {
     /// The copies that were sent a change, have not answered it, and matter: they are not behind, or are being made current.
     pub(super) fn awaited(&self, change: &Change) -> u8 {
         let joined = self.chunks.get(&change.chunk).map_or(0, |state| state.joined);
-        mask(each(self.holders(change.chunk) | joined).filter(|&copy| change.copies[copy] == At::Sent))
+        change.unanswered(self.holders(change.chunk) | joined)
+    }
+
+    /// With those that have fallen behind since, and are there: their answers tell whether they have what the others have.
+    pub(super) fn awaited_or_kept(&self, cx: &Cx<'_>, change: &Change) -> u8 {
+        self.awaited(change) | change.unanswered(self.kept_there(cx, change.chunk))
     }
 
     /// Whether current copies differ in what became of a change, and its client is not told yet: those that failed it will be behind.
@@ -344,19 +388,21 @@ impl Copies {
     /// Ends a change that no copy can answer any more, or only such as are behind.
     pub(super) fn end_if_over(&mut self, cx: &mut Cx<'_>, place: usize) {
         let told = self.changes.get(place).filter(|change| change.is_sent && change.request.is_none());
-        if told.is_some_and(|change| self.awaited(change) == 0) {
+        if told.is_some_and(|change| self.awaited_or_kept(cx, change) == 0) {
             self.end_change(cx, place);
         }
     }
 
     pub(super) fn end_change(&mut self, cx: &mut Cx<'_>, place: usize) {
         let Some(change) = self.changes.try_remove(place) else { return };
+        self.note_reached(&change);
         self.untold.remove(&change.serial);
         // Pieces at copies behind may be left: they have no bytes any more.
         cx.has_dead_pieces |= change.copies.contains(&At::Sent) || change.has_left;
         self.remove_inner(cx, change.key);
+        self.forget_held(change.chunk, place);
         if let Some(state) = self.chunks.get_mut(&change.chunk) {
-            state.changes.retain(|&other| other != place);
+            state.take_back(place);
             if !change.is_sent {
                 state.launching.retain(|&other| other != place);
                 state.waiting.retain(|waiting| !matches!(waiting, Waiting::Change(other) if *other == place));

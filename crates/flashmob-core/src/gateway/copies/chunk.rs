@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::kept::Kept;
 use super::log::Waiter;
 use super::{Copies, Cx, PLACES_MAX};
 use crate::gateway::state::RequestKey;
@@ -24,6 +25,8 @@ pub enum Waiting {
 pub struct Chunk {
     /// Changes that were sent and have not ended, in the order of sending.
     pub changes: Vec<usize>,
+    /// Those of them that change a part of a block.
+    pub partial: Vec<usize>,
     pub waiting: VecDeque<Waiting>,
     /// Changes that wait for the chunk to be durably open. They go before what waits.
     pub launching: VecDeque<usize>,
@@ -41,6 +44,8 @@ pub struct Chunk {
     pub voided: u8,
     /// A range that no change may touch: the job on the chunk copies it.
     pub lock: Option<(u32, u32)>,
+    /// What its copies that are behind have all the same.
+    pub kept: Kept,
 }
 
 impl Chunk {
@@ -52,6 +57,12 @@ impl Chunk {
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.changes.is_empty() && !self.is_waited_for() && self.joined == 0 && self.lock.is_none()
+    }
+
+    /// A change has ended, or is to be sent again.
+    pub fn take_back(&mut self, place: usize) {
+        self.changes.retain(|&other| other != place);
+        self.partial.retain(|&other| other != place);
     }
 
     /// Whether a range is locked.
@@ -78,6 +89,7 @@ impl Copies {
         let is_any_there = self.usable_of(cx, chunk, others) != 0;
         if out != 0 && is_any_there && others.count_ones() as usize >= self.min_current {
             self.fall_behind(chunk, out);
+            self.keep(chunk, out);
             marks.behind |= out;
         }
         let seq = self.mark(chunk, marks);
@@ -143,6 +155,7 @@ impl Copies {
         let is_open = self.image.marks(chunk).is_open;
         if let Some(state) = self.chunks.get(&chunk)
             && state.is_idle()
+            && !state.kept.is_wanted
             && !is_open
             && self.log.is_durable(state.marks_seq)
             && !self.jobs.contains_key(&chunk)

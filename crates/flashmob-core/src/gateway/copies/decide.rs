@@ -16,6 +16,11 @@ impl Copies {
     pub(super) fn decide(&mut self, record: Record) -> u64 {
         self.note_counts(&record);
         let is_held = self.is_held(&record);
+        match &record {
+            Record::Marks { first_chunk, count, marks } => self.limit_kept_of(*first_chunk, *count, marks.behind),
+            Record::Moved { chunk, copy, .. } => self.forget_kept_copy(*chunk, usize::from(*copy)),
+            _ => {}
+        }
         match self.image.apply(&record) {
             Ok(()) => self.log.push(record, is_held),
             Err(error) => {

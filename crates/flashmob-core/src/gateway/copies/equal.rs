@@ -22,6 +22,7 @@ impl Copies {
         let (goal, targets) = (job.goal, job.targets);
         match goal {
             Goal::Mend => return self.end_mend(cx, chunk),
+            Goal::Heal => return self.end_heal(cx, chunk),
             Goal::Scrub => {
                 self.scrub.last_job = self.jobs.remove(&chunk).map(|job| job.serial);
                 self.unlock(cx, chunk);

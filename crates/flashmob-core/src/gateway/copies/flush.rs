@@ -90,9 +90,12 @@ impl Copies {
         }
         let mut has_failed = false;
         for member in late {
+            let is_failed = self.flushes[place].members[usize::from(member)] == Part::Failed;
             match self.do_without(member, |_| true) {
-                Ok(()) => {}
-                Err(()) if self.flushes[place].members[usize::from(member)] == Part::Failed => has_failed = true,
+                // What could not be written may be gone from its memory, too.
+                Ok(_) if is_failed => {}
+                Ok(fallen) => fallen.into_iter().for_each(|(chunk, copy)| self.keep(chunk, bit(copy))),
+                Err(()) if is_failed => has_failed = true,
                 Err(()) => return,
             }
         }
@@ -117,7 +120,8 @@ impl Copies {
             let Some(flush) = self.flushes.get(place) else { return };
             let ended: Vec<bool> = flush.members.iter().map(|part| matches!(part, Part::Clean | Part::Done)).collect();
             let has_it = |other: u16| ended.get(usize::from(other)) == Some(&true);
-            let Ok(()) = self.do_without(member, has_it) else { continue };
+            let Ok(fallen) = self.do_without(member, has_it) else { continue };
+            fallen.into_iter().for_each(|(chunk, copy)| self.keep(chunk, bit(copy)));
             let part = std::mem::replace(&mut self.flushes[place].members[usize::from(member)], Part::Clean);
             self.drop_part(cx, part);
         }
@@ -172,9 +176,9 @@ impl Copies {
         self.review_flush(cx, place);
     }
 
-    /// Declares a member behind in all open chunks, as what it has there may not be permanent. An error if some chunk has too few other current copies on
-    /// members that `count` and are not out: then nothing is decided.
-    pub(super) fn do_without(&mut self, member: u16, count: impl Fn(u16) -> bool) -> Result<(), ()> {
+    /// Declares a member behind in all open chunks, as what it has there may not be permanent. Returns these chunks and its copies. An error if some chunk
+    /// has too few other current copies on members that `count` and are not out: then nothing is decided.
+    pub(super) fn do_without(&mut self, member: u16, count: impl Fn(u16) -> bool) -> Result<Vec<(u32, usize)>, ()> {
         let open: Vec<(u32, usize)> = self
             .image
             .chunks_of(member)
@@ -187,10 +191,10 @@ impl Copies {
         if open.iter().any(|&(chunk, copy)| others(chunk, copy) < self.min_current) {
             return Err(());
         }
-        for (chunk, copy) in open {
+        for &(chunk, copy) in &open {
             let seq = self.fall_behind(chunk, bit(copy));
             self.log.wait(seq, Waiter::Review(chunk));
         }
-        Ok(())
+        Ok(open)
     }
 }

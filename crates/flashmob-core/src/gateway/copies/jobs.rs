@@ -6,6 +6,7 @@
 //!
 //! Nobody waits for one that resyncs: it does so in pieces, and takes its time ([`super::pieces`]).
 
+use super::change::Change;
 use super::pieces::Pieces;
 use super::ranges::{DataRanges, range_bytes};
 use super::repair::{Run, RunKind};
@@ -27,12 +28,19 @@ pub enum Goal {
     Mend,
     /// A scrub has found that copies differ: it is looked again.
     Scrub,
+    /// Blocks that no current copy has are looked for on copies that are behind: clients wait for them.
+    Heal,
 }
 
 impl Goal {
     /// Whether a copy is made from another, which is believed. Nobody waits for that.
     pub fn is_copying(self) -> bool {
         matches!(self, Goal::Resync | Goal::Move)
+    }
+
+    /// Whether a block that its source lacks is looked for on copies that are behind.
+    pub fn can_rescue(self) -> bool {
+        self.is_copying() || self == Goal::Heal
     }
 
     /// Whether it is for what the flash has. The others are for what readers get.
@@ -94,10 +102,10 @@ impl Job {
 impl Copies {
     /// The first step of a job. Where all copies are holes they are equal without a look at their zeros: most of a new volume is. A copy that
     /// may be torn is hashed.
-    fn first_step(&self, chunk: u32, goal: Goal, targets: u8) -> Step {
+    fn first_step(&self, cx: &Cx<'_>, chunk: u32, goal: Goal, targets: u8) -> Step {
         let is_plain = goal == Goal::Compare && targets != 0 && !self.image.marks(chunk).is_torn;
         // Earlier changes, whose clients were told that they failed, may be under way.
-        if is_plain && !self.is_range_busy(chunk, (0, self.image.chunk_bytes() as u32)) {
+        if is_plain && !self.is_range_busy(cx, chunk, (0, self.image.chunk_bytes() as u32)) {
             return Step::Look;
         }
         Step::Next
@@ -118,7 +126,7 @@ impl Copies {
     ) -> u64 {
         self.next_serial += 1;
         let serial = self.next_serial;
-        let step = self.first_step(chunk, goal, targets);
+        let step = self.first_step(cx, chunk, goal, targets);
         let state = self.chunks.entry(chunk).or_default();
         if goal.is_copying() {
             state.joined |= targets;
@@ -152,18 +160,19 @@ impl Copies {
     }
 
     /// Whether a change of a range is under way at a copy that matters, or a copy that failed one is still to be declared behind.
-    fn is_range_busy(&self, chunk: u32, (from, to): (u32, u32)) -> bool {
+    fn is_range_busy(&self, cx: &Cx<'_>, chunk: u32, (from, to): (u32, u32)) -> bool {
         let Some(state) = self.chunks.get(&chunk) else { return false };
         let mut changes = state.changes.iter().filter_map(|&place| self.changes.get(place));
-        changes
-            .any(|change| change.overlaps(from, to - from) && (self.awaited(change) != 0 || self.is_undecided(change)))
+        let is_open = |change: &Change| self.awaited_or_kept(cx, change) != 0 || self.is_undecided(change);
+        changes.any(|change| change.overlaps(from, to - from) && is_open(change))
     }
 
     /// Takes the next steps of a job that need not wait.
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         loop {
             // Where a job that mends goes on.
-            let rot = self.next_rot(chunk, self.jobs.get(&chunk).map_or(0, |job| job.range.1));
+            let done = self.jobs.get(&chunk).map_or(0, |job| job.range.1);
+            let (rot, heal) = (self.next_rot(chunk, done), self.next_heal(chunk, done));
             let Some(job) = self.jobs.get_mut(&chunk) else { return };
             job.since = cx.now;
             match &job.step {
@@ -189,6 +198,7 @@ impl Copies {
                     let is_alone = job.targets == 0 && !self.image.marks(chunk).is_torn;
                     let (from, end) = match job.goal {
                         Goal::Mend => rot,
+                        Goal::Heal => heal,
                         _ if is_alone => (end, end),
                         _ => (next.unwrap_or(job.range.1), end),
                     };
@@ -218,7 +228,7 @@ impl Copies {
                         range = (run.at, run.at + run.len);
                     }
                     let flags = if goal.is_of_flash() { OpFlags::FROM_FLASH } else { OpFlags::NONE };
-                    if self.is_range_busy(chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
+                    if self.is_range_busy(cx, chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
                         return;
                     }
                     match run {

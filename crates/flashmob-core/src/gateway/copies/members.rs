@@ -226,6 +226,7 @@ impl Copies {
             }
         }
         self.undo_changes(member);
+        self.forget_kept(member);
         // What waits to be read there was asked for before it lost what it lost.
         let node = cx.node(member);
         let reads = cx.queues.take_reads(node);
@@ -366,6 +367,7 @@ impl Copies {
                 self.leave(chunk, bit(copy));
             }
         }
+        self.forget_kept(member);
     }
 
     /// The copies of a member were declared behind, all at once: lets what is under way go on without them.

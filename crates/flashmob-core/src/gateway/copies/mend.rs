@@ -95,7 +95,7 @@ impl Copies {
     /// Begins to mend a chunk, if copies are there to do it with.
     fn mend(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let is_due = self.rot.get(&chunk).is_some_and(|rot| cx.now >= rot.try_at);
-        if !is_due || self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) {
+        if !is_due || self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) || self.heals.contains_key(&chunk) {
             return;
         }
         if let Some(rot) = self.rot.get_mut(&chunk) {
@@ -197,6 +197,10 @@ impl Copies {
 
     /// Whether copies of a chunk cannot be made equal for now: a job failed, or their only source is corrupt.
     pub(super) fn is_stuck(&mut self, cx: &Cx<'_>, chunk: u32) -> bool {
+        if self.heals.contains_key(&chunk) {
+            // Clients wait for another job.
+            return true;
+        }
         let is_stuck = self.stuck.get(&chunk).is_some_and(|&until| cx.now < until);
         if !is_stuck {
             self.stuck.remove(&chunk);

@@ -31,9 +31,11 @@ mod equal;
 mod felt;
 mod flush;
 mod glue;
+mod heal;
 mod hedge;
 mod jobs;
 mod join;
+mod kept;
 mod lane;
 mod lately;
 mod lease;
@@ -81,6 +83,7 @@ use chunk::Chunk;
 pub use claims::Proof;
 pub use context::Cx;
 use flush::Flush;
+use heal::Held;
 use hedge::Hedging;
 use jobs::Job;
 pub use join::{Added, JoinError, NewNode, RemoveError};
@@ -199,6 +202,8 @@ pub struct Copies {
     flushed: BTreeSet<u32>,
     /// Chunks with blocks that do not match their checksums.
     rot: BTreeMap<u32, Rot>,
+    /// Requests that wait for blocks which no current copy has.
+    heals: BTreeMap<u32, Vec<Held>>,
     /// Copies that fell behind last, of chunks with several copies behind.
     behind_last: BTreeMap<u32, u8>,
     /// Copies, by chunk and member, that may hold nothing of what they fell behind with.
@@ -306,6 +311,7 @@ impl Copies {
             reopened: BTreeSet::new(),
             flushed: BTreeSet::new(),
             rot: BTreeMap::new(),
+            heals: BTreeMap::new(),
             behind_last: BTreeMap::new(),
             hollow: BTreeSet::new(),
             stuck: BTreeMap::new(),

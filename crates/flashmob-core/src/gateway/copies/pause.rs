@@ -109,7 +109,8 @@ impl Copies {
         self.members[usize::from(member)].needed_at = None;
         if !self.is_out(member) {
             // Nothing waits for what it has not made permanent. Others have it, or it would be needed.
-            let _ = self.do_without(member, |_| true);
+            let fallen = self.do_without(member, |_| true).unwrap_or_default();
+            fallen.into_iter().for_each(|(chunk, copy)| self.keep(chunk, bit(copy)));
             self.go_on_without(cx, member, "it is paused");
         }
         self.look_at(cx.now);

@@ -74,7 +74,8 @@ impl Copies {
         let bytes_max = cx.lane.piece_bytes(cx.now).min(job.pieces.bytes_max());
         let is_whole = run.kind == RunKind::Rescue;
         let piece = if is_whole { run } else { Run { len: run.len.min(bytes_max), ..run } };
-        if !self.may_start(cx, chunk, piece.len * run.targets.count_ones()) {
+        let is_waited_for = is_whole && self.heals.contains_key(&chunk);
+        if !is_waited_for && !self.may_start(cx, chunk, piece.len * run.targets.count_ones()) {
             return None;
         }
         let job = self.jobs.get_mut(&chunk)?;

@@ -30,6 +30,8 @@ pub struct Read {
     pub was_held: bool,
     /// One of those failed: its bytes may be on no copy that stays.
     pub is_void: bool,
+    /// Parts that have waited for a corrupt block to be healed: chunk, offset in it.
+    pub healed: Vec<(u32, u32)>,
     /// How often it was read anew from the beginning.
     pub round: u32,
     /// Its parts that were sent to another copy as well, by their places in the buffer.
@@ -80,7 +82,7 @@ impl Copies {
     }
 
     /// Sends a part of a read to one of the current copies, once the chunk may be read. Returns the member that was given it.
-    fn route_read(
+    pub(super) fn route_read(
         &mut self,
         cx: &mut Cx<'_>,
         request: RequestKey,
@@ -243,6 +245,10 @@ impl Copies {
         };
         if failure == Failure::Corrupt {
             let (at, len) = ((piece.offset_bytes % self.image.chunk_bytes()) as u32, piece.len_bytes);
+            let others = self.current(chunk) & !(self.avoided(cx, piece.request, (chunk, at)) | bit(copy));
+            if others == 0 && self.hold_read(cx, piece.request, (chunk, at, len), piece.buffer_at) {
+                return true;
+            }
             self.found_corrupt(cx, chunk, copy, (at, len));
             let Some(read) = self.read_mut(cx, piece.request) else { return false };
             read.avoid.push((chunk, at, bit(copy)));

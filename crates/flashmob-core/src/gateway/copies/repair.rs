@@ -48,7 +48,7 @@ impl Copies {
         let (is_told, targets_of_job) = (job.is_told, job.targets);
         let is_torn = goal == Goal::Compare && self.image.marks(chunk).is_torn;
         let believed = if goal.is_copying() { bit(preferred) } else { all };
-        let can_rescue = goal.is_copying() && is_told && !planted::is(Bug::RottenChunkGivenUp);
+        let can_rescue = goal.can_rescue() && is_told && !planted::is(Bug::RottenChunkGivenUp);
         let hash = |copy: usize, index: usize| {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
         };
@@ -118,6 +118,8 @@ impl Copies {
             return self.source_is_corrupt(cx, chunk);
         }
         runs.reverse();
+        // Clients may wait for these.
+        runs.sort_by_key(|run| run.kind == RunKind::Rescue);
         if let Some(job) = self.jobs.get_mut(&chunk) {
             job.runs = runs;
         }
@@ -128,7 +130,8 @@ impl Copies {
     pub(super) fn next_run(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         if !job.runs.is_empty() && !job.goal.is_copying() {
-            return self.fetch(cx, chunk);
+            let is_rescue = job.runs.last().is_some_and(|run| run.kind == RunKind::Rescue);
+            return if is_rescue { self.begin_rescue(cx, chunk) } else { self.fetch(cx, chunk) };
         }
         job.step = Step::Next;
         self.unlock(cx, chunk);

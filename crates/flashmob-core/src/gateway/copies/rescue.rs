@@ -36,6 +36,8 @@ pub struct Rescue {
     candidates: u8,
     /// Copies whose bytes are believed without the proof by CRC-32.
     believed: u8,
+    /// Those of them that are behind, and have the block all the same.
+    kept: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,8 @@ impl Copies {
         let witnesses = self.usable_of(cx, chunk, others);
         // A copy that moves is given up in the end. It may be the only one that has the block.
         let leaving = if goal == Goal::Move { self.leaving_copy(chunk).map_or(0, bit) } else { 0 };
-        if leaving & others & !witnesses != 0 || !self.know_marks(cx, chunk, of_job) {
+        let is_away = leaving & !of_job & !self.usable_of(cx, chunk, leaving) != 0;
+        if is_away || !self.know_marks(cx, chunk, of_job) {
             return self.source_is_corrupt(cx, chunk);
         }
         let rescue = Rescue {
@@ -70,6 +73,7 @@ impl Copies {
             expected: 0,
             candidates: 0,
             believed: 0,
+            kept: 0,
         };
         self.set_step(chunk, Step::Rescue(Box::new(rescue)));
         self.hash_block(cx, chunk, of_job | witnesses);
@@ -148,6 +152,7 @@ impl Copies {
         let current = self.current(chunk);
         let all = mask(0..self.image.copies()) | self.jobs.get(&chunk).map_or(0, |job| job.targets);
         let behind = self.usable_of(cx, chunk, all & !current);
+        let kept = self.block_of_run(chunk).map_or(0, |(at, _)| self.kept(chunk, at / DIGEST_BLOCK_BYTES));
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let source = job.source;
         let Step::Rescue(rescue) = &mut job.step else { return };
@@ -160,7 +165,7 @@ impl Copies {
             return self.give_up(cx, chunk);
         };
         let is_known_corrupt = |copy: &usize| hashes[*copy].is_some_and(is_corrupt);
-        rescue.expected = corrupt.expected;
+        (rescue.expected, rescue.kept) = (corrupt.expected, kept);
         rescue.believed = good.map_or(0, bit);
         rescue.candidates =
             if good.is_some() { rescue.believed } else { mask(each(behind).filter(|copy| !is_known_corrupt(copy))) };
@@ -182,7 +187,7 @@ impl Copies {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let (targets, source) = (job.targets, bit(job.source));
         let Step::Rescue(rescue) = &mut job.step else { return };
-        let is_believed = rescue.believed & bit(copy) != 0 || planted::is(Bug::HealedUnproven);
+        let is_believed = (rescue.believed | rescue.kept) & bit(copy) != 0 || planted::is(Bug::HealedUnproven);
         if !is_believed && checksum(bytes) != rescue.expected {
             return self.try_next(cx, chunk);
         }
@@ -256,6 +261,7 @@ impl Copies {
             job.runs.pop();
         }
         self.piece_ended(cx, chunk);
+        self.rescued(cx, chunk);
         self.next_run(cx, chunk);
     }
 }

@@ -84,9 +84,13 @@ impl Copies {
         for &(chunk, marks) in &lacking {
             self.note_behind(chunk, self.image.marks(chunk).behind, marks.behind);
         }
+        let fallen: Vec<(u32, u8)> = self.image.chunks_of(member).map(|(chunk, copy)| (chunk, bit(copy))).collect();
+        let fallen: Vec<(u32, u8)> =
+            fallen.into_iter().filter(|(chunk, copy)| self.current(*chunk) & copy != 0).collect();
         for record in Record::of_marks(lacking) {
             self.bulk_seq = self.decide(record);
         }
+        fallen.into_iter().for_each(|(chunk, copy)| self.keep(chunk, copy));
         // A scrub of it would read what is written anew.
         self.forget_scrub_of(cx, member);
         let text =

@@ -48,6 +48,7 @@ impl Copies {
         self.drop_abandoned(cx);
         self.give_way(cx);
         self.serve_waiting(cx);
+        self.search_heals(cx);
         self.look_at_freed(cx);
         self.search_work(cx);
         if self.is_mirrored() {
@@ -89,6 +90,7 @@ impl Copies {
         !self.untold.is_empty()
             || !self.flushes.is_empty()
             || !self.jobs.is_empty()
+            || !self.heals.is_empty()
             || self.log.is_busy()
             || self.chunks.values().any(|c| c.is_waited_for() || !c.changes.is_empty())
             || self.inner.len() > 1
@@ -185,7 +187,7 @@ impl Copies {
         let mut probes: Vec<u16> = Vec::new();
         self.excuse_common_silence(cx, &mut probes);
         for (_, change) in self.changes.iter().filter(|(_, c)| c.is_sent) {
-            let missing = self.awaited(change);
+            let missing = self.awaited_or_kept(cx, change);
             // Copies that are behind are not needed for the change: then a copy that failed it, as its block is corrupt, goes on without them, too.
             let is_needed = missing & self.holders(change.chunk) != 0;
             let has_it = |copy: &usize| match change.copies[*copy] {
@@ -348,6 +350,7 @@ impl Copies {
                 Waiting::Change(_) => None,
             }));
         }
+        stuck.extend(self.reads_held());
         for (_, flush) in &self.flushes {
             // It goes on without those that are out, if it can.
             let is_awaited = |(part, m): &(&Part, u16)| matches!(part, Part::Sent(_)) && !self.is_out(*m);
