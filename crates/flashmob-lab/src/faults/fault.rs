@@ -130,10 +130,13 @@ pub enum Fault {
     MapRot(usize, Duration, Option<Duration>),
     /// Somebody has the node's copies made equal to others. Of volumes with copies.
     Resync(usize),
+    /// A bit flips, so many times, in a block of a copy that is not on the node, while the node has one of the same. Nobody has read it yet
+    /// when the node is paused for so long, or its copies are made equal to others. Of volumes with copies.
+    Latent(usize, u32, Option<Duration>),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 52;
+pub const FAULT_KINDS: usize = 53;
 
 /// How many there were of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,6 +217,7 @@ impl Fault {
         "hot backup",
         "map rot",
         "resync",
+        "latent rot",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -272,6 +276,7 @@ impl Fault {
             Fault::HotBackup(..) => 49,
             Fault::MapRot(..) => 50,
             Fault::Resync(_) => 51,
+            Fault::Latent(..) => 52,
         }
     }
 
@@ -407,6 +412,7 @@ impl World {
                 | Fault::RotBehind(_)
                 | Fault::MapRot(..)
                 | Fault::Resync(_)
+                | Fault::Latent(..)
         ));
         let now = self.ctx.now;
         match fault {
@@ -505,6 +511,7 @@ impl World {
             Fault::Pause(node, lasts) => self.pause(node, lasts),
             Fault::Measure(node, is_flash) => self.measure(node, is_flash),
             Fault::Resync(node) => self.resync(node),
+            Fault::Latent(node, times, lasts) => self.rot_unread(node, times, lasts),
             Fault::Drain(node, lasts) => self.drain(node, lasts),
             Fault::Balance => self.balance(),
             Fault::Join(overwrites) => self.join(overwrites),

@@ -145,6 +145,7 @@ impl World {
             }
             self.check_copies(&dead);
             self.check_rot_behind();
+            self.check_unread();
             self.check_free_slots(&dead);
             self.check_foreign();
             self.check_scrubs(&dead);

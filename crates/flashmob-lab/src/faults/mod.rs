@@ -25,6 +25,7 @@
 //! | `record.rs` | nodes cannot write what they record of themselves |
 //! | `open.rs` | few chunks may be open at once |
 //! | `pause.rs` | nodes are paused and measured |
+//! | `latent.rs` | blocks rot unread before the node with another copy is paused or made equal |
 //! | `resync.rs` | copies of a node are made equal to others |
 //! | `rot_behind.rs` | the only current copy rots while another is behind |
 //! | `scrub.rs` | scrubs, and what they must have found |
@@ -55,6 +56,7 @@ mod history;
 mod hot_backup;
 mod joins;
 mod killed;
+mod latent;
 mod lease;
 mod lie;
 mod map_rot;
@@ -158,6 +160,7 @@ enum Event {
     SyncsRecover { node: usize },
     StoreProgress { node: usize },
     RotBehind { times: u32 },
+    RotUnread { node: usize, times: u32, lasts: Option<Duration> },
     MapRots { node: usize, away: Duration, until: Time },
     RestoreMap { lasts: Duration },
     RecoverMap { session: u64 },
@@ -431,6 +434,8 @@ struct World {
     surplus_rounds: u32,
     /// Blocks of the volume of which the only current copy rotted: their first bytes.
     struck: BTreeSet<u64>,
+    /// Blocks that rotted on one copy before anybody had read them.
+    unread: BTreeSet<u64>,
     flushed: flushed::Flushed,
     /// When the gateway last served nothing, as the end of its map was dropped.
     waited_at: Option<Time>,
@@ -503,6 +508,7 @@ impl World {
             watched: killed::Watch::default(),
             surplus_rounds: 0,
             struck: BTreeSet::new(),
+            unread: BTreeSet::new(),
             flushed: flushed::Flushed::default(),
             waited_at: None,
             is_healed: false,
@@ -671,6 +677,7 @@ impl World {
             Event::RotateKey { session } => self.rotate_key(session),
             Event::MapRots { node, away, until } => self.map_rots_later(node, away, until),
             Event::RotBehind { times } => self.rot_behind(times),
+            Event::RotUnread { node, times, lasts } => self.rot_unread(node, times, lasts),
             Event::StoreProgress { node } => self.store_progresses(node),
             Event::Watch => {
                 self.watch();

@@ -96,7 +96,13 @@ impl World {
             let is_touched = from < block_end && at < end;
             is_touched && (op == Op::Read || from > at || end < block_end)
         };
-        op != Op::Flush && op != Op::Map && self.struck.iter().any(|at| spans.iter().any(|span| needs(at, span)))
+        op != Op::Flush && op != Op::Map && self.rotten_blocks().any(|at| spans.iter().any(|span| needs(at, span)))
+    }
+
+    /// Blocks that were struck, and may be missed.
+    fn rotten_blocks(&self) -> impl Iterator<Item = &u64> {
+        let unread = self.unread.iter().filter(|_| self.is_unread_rot_to_blame());
+        self.struck.iter().chain(unread)
     }
 
     /// Whether a block that was struck matches on no copy that counts.
@@ -107,7 +113,8 @@ impl World {
             let slot_at = u64::from(place.slot) * image.chunk_bytes();
             !counts || self.nodes[usize::from(place.member)].store.is_rotten(slot_at + at)
         };
-        self.struck.contains(&(u64::from(chunk) * image.chunk_bytes() + at))
+        let volume_at = u64::from(chunk) * image.chunk_bytes() + at;
+        (self.struck.contains(&volume_at) || self.unread.contains(&volume_at))
             && image.places(chunk).iter().enumerate().all(is_rotten)
     }
 

@@ -276,7 +276,7 @@ impl Store {
     }
 
     /// Whether all of a block is on the flash, and right.
-    fn is_settled(&self, block: u64) -> bool {
+    pub fn is_settled(&self, block: u64) -> bool {
         let is_of = |u: &Unflushed| Store::blocks(u.offset, u.data.len() as u64).contains(&block);
         let is_bad = self.corrupt.contains(&block) || self.durable_corrupt.contains(&block);
         !is_bad && !self.cold.contains_key(&block) && !self.unflushed.iter().any(is_of)
