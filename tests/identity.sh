@@ -102,3 +102,47 @@ write_config
 run_gateway
 not_served 'an empty node after a restart' "${ADDR[again]}" 'another extent'
 stop gateway
+stop again
+stop node0
+
+# An extent of a volume with copies whose identity is lost: it is not taken for a new one, nothing is changed, and it goes on once that is put back.
+. "$TESTS/lib/copies.sh"
+DATA_DIR=$DIR/copies
+mkdir "$DATA_DIR"
+ADDR=()
+start_copies 2 16MiB
+check 'a volume with copies is written' nbdcopy --flush "$DIR/in.img" "$URI"
+stop node0
+files() { (cd "$DATA_DIR" && sha256sum node0.img node0.img.*); }
+mv "$DATA_DIR/node0.img.flashmob" "$DIR/backup.flashmob"
+files >"$DIR/files.before"
+lost=("$FLASHMOB" node --data "$DATA_DIR/node0.img" --size 16MiB --listen)
+refused 'a node whose identity is lost does not start' 'node0\.img\.flashmob is missing.*node0\.img\.sums and .*node0\.img\.map.*from a backup.*--forget' \
+    "${lost[@]}" 127.0.0.1:0
+refused 'and says so where others can reach it, too' 'node0\.img\.flashmob is missing' "${lost[@]}" 0.0.0.0:0
+files >"$DIR/files.after"
+check 'nothing was made, and nothing changed' cmp "$DIR/files.before" "$DIR/files.after"
+# Another identity, as an earlier build made one: checksums stay as they are, and no gateway gets the extent.
+mkdir "$DIR/other"
+NODE_ARGS[other]="--data $DIR/other/node0.img --size 16MiB"
+run_node other
+stop other
+cp -a "$DIR/other/node0.img.flashmob" "$DATA_DIR/"
+run_node node0
+check 'a node with another identity beside its checksums says what to put back' log_has node0 'node0\.img\.sums is not known to the identity.*from a backup'
+wait_for 10 'the gateway to hear of it' said "${ADDR[node0]}" 'another extent|not known to the identity'
+stop node0
+cp -a "$DIR/backup.flashmob" "$DATA_DIR/node0.img.flashmob"
+node_again node0
+stop node1
+check 'with its identity the node has every byte' nbdcopy "$URI" "$DIR/out.img"
+check 'as it was written' cmp -n 16777216 "$DIR/in.img" "$DIR/out.img"
+node_again node1
+# Given up, it is an empty one.
+stop node0
+rm "$DATA_DIR/node0.img.flashmob"
+NODE_ARGS[node0]+=" --forget"
+run_node node0
+check 'a node that is given up has no checksums of before' test ! -e "$DATA_DIR/node0.img.sums"
+check 'and takes the place of what it was' "$FLASHMOB" volume replace "$ADMIN" pool 0 --yes
+whole_again

@@ -164,6 +164,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         path: args.data,
         size_bytes: args.size,
         grow: args.grow,
+        gives_up: args.forget,
         threads: args.threads,
         engine,
         direct: args.direct,
@@ -181,7 +182,22 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     let enroll = args.joining.enrollment(args.cluster.is_some(), name)?;
     let joins = args.finding.joins()?;
     let sidecar = sidecar_path(&store.path, args.state_dir.as_deref());
-    let has_keys = enroll.is_some() || args.cluster.is_some() || names_cluster(&sidecar);
+    let is_enrolled = enroll.is_some();
+    let extent = ExtentConfig {
+        store,
+        state_dir: args.state_dir,
+        forget: args.forget,
+        cluster: args.cluster,
+        repin: args.repin,
+        new_key: args.new_key,
+        enroll,
+        memory_bytes,
+        links_max: args.links as usize,
+        order: args.order.into(),
+    };
+    // Before it is said that there are no keys: that of an extent whose identity was lost may be there.
+    flashmob_server::node::check(&extent)?;
+    let has_keys = is_enrolled || args.cluster.is_some() || names_cluster(&sidecar);
     let is_refused = |addr: &SocketAddr| !has_keys && !args.insecure && ListenAddr::Tcp(*addr).is_for_others();
     ensure_value!(
         !is_refused(&args.listen),
@@ -195,18 +211,6 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
              that you trust and --insecure"
         );
     }
-    let extent = ExtentConfig {
-        store,
-        state_dir: args.state_dir,
-        forget: args.forget,
-        cluster: args.cluster,
-        repin: args.repin,
-        new_key: args.new_key,
-        enroll,
-        memory_bytes,
-        links_max: args.links as usize,
-        order: args.order.into(),
-    };
     let sizing = match args.buffers {
         BuffersArg::Path => Sizing::Path,
         BuffersArg::Kernel => Sizing::Kernel,

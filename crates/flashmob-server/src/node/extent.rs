@@ -13,7 +13,7 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use flashmob_core::wire::mirror::Recalled;
 
-use super::{start, sums};
+use super::{beside, start, sums};
 use crate::keys::enroll::{Applicant, ApplyError, Invitation, Request, apply};
 use crate::keys::key::KeyError;
 use crate::keys::node::{Draw, own_key};
@@ -22,9 +22,7 @@ use crate::net::{Clock, Wake};
 use crate::store::identity::{AdoptError, ClusterPin, Identity, IdentityError, sidecar_path};
 use crate::store::sums::SumsStatus;
 use crate::store::sync_record::{RecordPlaces, SyncRecord, runtime_dirs};
-use crate::store::{
-    MappedStatus, Mirror, MirrorAnswer, ModelStatus, Store, StoreConfig, StoreError, forget_mirror, sync_parent,
-};
+use crate::store::{MappedStatus, Mirror, MirrorAnswer, ModelStatus, Store, StoreConfig, StoreError, sync_parent};
 
 /// The extent to serve, and how.
 #[derive(Debug, Clone)]
@@ -84,10 +82,19 @@ pub enum ExtentError {
     Key(#[from] KeyError),
     /// It had keys, and nothing says any more whose it is.
     #[error(
-        "{0} is the key of a node, and {1} names no cluster: was that file lost, or restored from before, or did the node not finish --enroll? \
-         --cluster KEY or --enroll gives the extent to its cluster; delete the key if the extent is to be open to everybody"
+        "{0} is the key of a node, and {1} is missing or names no cluster: was that file lost, or restored from before, or did the node not \
+         finish --enroll? Put it back from a backup, or start the node with --cluster KEY or --enroll, which gives the extent to its cluster; \
+         delete the key if the extent is to be open to everybody"
     )]
     ClusterUnknown(PathBuf, PathBuf),
+    /// It was one of a volume with copies, and nothing says any more which.
+    #[error(
+        "{0} is missing, and beside it lie checksums or the mirror of a map: {2}. So {1} is an extent of a volume with copies, and is not \
+         taken for a new one. Put the missing file back from a backup. If there is none, and no other node needs this one's copies (`flashmob \
+         volume show` names nodes with an only copy), start a node on it once with --forget: its data is given up, and the volume gets it as \
+         an empty one with `flashmob volume replace`"
+    )]
+    IdentityLost(PathBuf, PathBuf, String),
     /// A key is of no use without a cluster.
     #[error("the extent belongs to no cluster with keys: --cluster KEY says to which it is to belong")]
     KeyOfNoCluster,
@@ -218,11 +225,20 @@ impl Extent {
         let had_data = std::fs::metadata(path).is_ok_and(|m| m.len() > 0);
         let store_wake = wake.clone();
         let sidecar = sidecar_path(path, config.state_dir.as_deref());
+        beside::check(config)?;
         if config.store.grow {
             Identity::check_growth(&sidecar)?;
         }
-        let store = Store::open(config.store.clone(), clock.started(), move || store_wake.wake())?;
-        let mut identity = Identity::load_or_create(&sidecar, store.size_bytes(), config.store.grow)?;
+        let is_lost = std::fs::metadata(path).map_or(true, |m| m.is_file() && m.len() == 0);
+        if let Some(size_bytes) = config.store.size_bytes.filter(|_| config.forget && is_lost) {
+            Identity::forget_lost(&sidecar, size_bytes)?;
+        }
+        let how = StoreConfig { gives_up: config.forget, ..config.store.clone() };
+        let store = Store::open(how, clock.started(), move || store_wake.wake())?;
+        let mut identity = match config.forget {
+            true => Identity::load_to_forget(&sidecar, store.size_bytes())?,
+            false => Identity::load_or_create(&sidecar, store.size_bytes(), config.store.grow)?,
+        };
         if had_data && identity.is_new() {
             log::warn!(
                 "{}: the data exists but {} does not; if that file is elsewhere, stop this node and restore it",
@@ -233,14 +249,7 @@ impl Extent {
         // Before anything is given up.
         let keys = open_keys(&mut identity, config)?;
         if config.forget {
-            let sums_path = identity.sums().map(|_| identity.sums_path());
-            identity.forget()?;
-            if let Some(Err(error)) = sums_path.as_ref().map(std::fs::remove_file) {
-                log::warn!("the checksums of what was forgotten cannot be removed: {error}");
-            }
-            if let Err(error) = forget_mirror(&identity.mirror_path()) {
-                log::warn!("the mirror of the map of what was forgotten cannot be removed: {error}");
-            }
+            beside::forget(&mut identity)?;
         }
         let boot_id = start::boot_id(path);
         let start = start::begin(boot_id, path, identity.path(), &identity.end_path());

@@ -5,8 +5,10 @@
 //! killed in between finds a pair that fits, and an older file does not fit.
 //!
 //! Checksums that are missing, damaged or of another extent or start are never made anew: wrong bytes would get matching ones. The extent
-//! is not served to its volume then; the other copies have its data.
+//! is not served to its volume then; the other copies have its data. Nor are there new ones where a file of checksums lies that the
+//! identity does not know: [`super::beside`].
 
+use super::beside;
 use crate::store::extent_id::unique_id;
 use crate::store::identity::{Identity, IdentityError};
 use crate::store::sums::{Sums, SumsError};
@@ -25,7 +27,7 @@ pub(super) enum Unsummed {
 
 /// Opens the checksums of an extent that has them. May block.
 pub(super) fn open(store: &Store, identity: &mut Identity) -> Result<(), Unsummed> {
-    let Some(stamp) = identity.sums() else { return Ok(()) };
+    let Some(stamp) = identity.sums() else { return Ok(beside::refuse_unclaimed(identity)?) };
     let (path, extent_id) = (identity.sums_path(), identity.extent_id());
     let (sums, found) = Sums::open(&path, extent_id, store.size_bytes(), &stamp.nonces())?;
     let nonce = ExtentId(unique_id());
@@ -52,14 +54,22 @@ pub(super) fn renew(store: &Store, identity: &Identity, is_news: bool) -> Result
 
 /// Makes the checksums of an extent that belongs to a volume with copies, unless it has them. May block.
 pub(super) fn ensure(store: &Store, identity: &mut Identity) -> Result<(), Unsummed> {
-    if identity.charge().is_none() || store.sums_status().is_some() {
+    if identity.charge().is_none() || identity.sums().is_some() {
         return Ok(());
     }
-    let nonce = ExtentId(unique_id());
     let path = identity.sums_path();
-    store.make_sums(&path, identity.extent_id(), nonce)?;
-    // Until this is written, the file counts as not there: it is made anew at the next start.
+    let nonce = match store.sums_nonce() {
+        // Made before, and the identity could not be written.
+        Some(nonce) => nonce,
+        None => {
+            let nonce = ExtentId(unique_id());
+            store.make_sums(&path, identity.extent_id(), nonce)?;
+            nonce
+        }
+    };
+    // Until this is written, what was made has another name, and is made anew at the next start. From then on, it is given its name there.
     identity.stamp_sums(SumsStamp { nonce, before: None })?;
+    store.place_sums()?;
     log::info!("{}: checksums of the extent", path.display());
     Ok(())
 }

@@ -43,7 +43,7 @@ pub enum StoreError {
     /// The identity exists, the data does not: an empty file would return zeros for it.
     #[error(
         "{path} is missing or empty, but according to {sidecar} it has an extent; \
-         restore the file, or delete {sidecar} to give up its data"
+         restore the file, or start the node once with --forget to give up its data"
     )]
     DataLost { path: PathBuf, sidecar: PathBuf },
     /// A symbolic link to nothing: what it points to may have held data.

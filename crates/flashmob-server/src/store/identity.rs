@@ -101,6 +101,16 @@ pub struct ClusterPin {
 }
 
 impl Record {
+    /// That of a new extent, which gets an id.
+    fn new(size_bytes: u64) -> Result<Record, IdentityError> {
+        let mut random = [0u8; 16];
+        let source = Path::new("/dev/urandom");
+        File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
+        let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
+        let (adopted, charge, accepted, sums, cluster) = (None, None, Vec::new(), None, None);
+        Ok(Record { version, extent_id, size_bytes, adopted, charge, accepted, sums, cluster })
+    }
+
     /// The version that has what is in it.
     fn version_of(&self) -> u32 {
         match (&self.cluster, &self.charge, &self.sums) {
@@ -146,8 +156,8 @@ struct VersionOnly {
 pub enum IdentityError {
     /// Unreadable: cut short, damaged or edited.
     #[error(
-        "{path} is damaged: {why}; restore it from a backup, or delete it if the data beside it may be \
-         given to another volume"
+        "{path} is damaged: {why}; restore it from a backup. Start the node once with --forget only if the data beside it, and \
+         what the extent was, may be given up"
     )]
     Corrupt { path: PathBuf, why: String },
     /// Others may change whose gateways are let in.
@@ -177,9 +187,12 @@ fn of_size(path: &Path, recorded_bytes: u64, found_bytes: u64) -> String {
     let path = path.display();
     match recorded_bytes < found_bytes {
         true => format!(
-            "if it was made larger, start the node once with --grow; if it is other data, delete {path} to give up what that says"
+            "if it was made larger, start the node once with --grow; if it is other data, start it once with --forget to give up \
+             what {path} says"
         ),
-        false => format!("restore the data file, or delete {path} to give up its data"),
+        false => format!(
+            "restore the data file, or start the node once with --forget to give up its data, and what {path} says"
+        ),
     }
 }
 
@@ -214,6 +227,8 @@ pub struct Identity {
     path: PathBuf,
     record: Record,
     is_new: bool,
+    /// What is on the flash is of another extent, which is given up with [`Identity::forget`].
+    is_unwritten: bool,
 }
 
 /// The path of the sidecar of the extent in `data`: beside a file (beside the real one, if `data` is a symbolic link),
@@ -234,11 +249,33 @@ pub fn sidecar_path(data: &Path, state_dir: Option<&Path>) -> PathBuf {
     path
 }
 
+/// The path of the node's own key beside a sidecar.
+#[must_use]
+pub fn key_path(sidecar: &Path) -> PathBuf {
+    sidecar.with_extension("key")
+}
+
+/// The path of the file with the checksums beside a sidecar.
+fn sums_path(sidecar: &Path) -> PathBuf {
+    sidecar.with_extension("sums")
+}
+
+/// The path of the mirror of its volume's map beside a sidecar.
+fn mirror_path(sidecar: &Path) -> PathBuf {
+    sidecar.with_extension("map")
+}
+
+/// The files beside a sidecar that only extents of volumes with copies have, those that are there.
+#[must_use]
+pub fn left_of_volume(sidecar: &Path) -> Vec<PathBuf> {
+    let files = [sums_path(sidecar), mirror_path(sidecar)];
+    files.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect()
+}
+
 /// Whether the sidecar at `path` names a cluster with keys; not if it is missing or cannot be used.
 #[must_use]
 pub fn names_cluster(path: &Path) -> bool {
-    let text = read_bounded(path, SIDECAR_BYTES_MAX).ok();
-    text.and_then(|text| Identity::parse(path, &text).ok()).is_some_and(|identity| identity.cluster().is_some())
+    Identity::look(path).ok().flatten().is_some_and(|identity| identity.cluster().is_some())
 }
 
 /// Reads a sidecar that says whose gateways are let in.
@@ -250,8 +287,7 @@ impl Identity {
     /// Refuses an extent that must not `grow`, before anything is changed: that of a volume without copies.
     pub fn check_growth(path: &Path) -> Result<(), IdentityError> {
         // What cannot be read is refused later.
-        let text = read_bounded(path, SIDECAR_BYTES_MAX).ok();
-        let identity = text.and_then(|text| Identity::parse(path, &text).ok());
+        let identity = Identity::look(path).ok().flatten();
         match identity.is_some_and(|identity| identity.layout_without_copies().is_some()) {
             true => Err(IdentityError::GrowsAlone { path: path.to_path_buf() }),
             false => Ok(()),
@@ -310,7 +346,36 @@ impl Identity {
 
     /// The identity in the bytes of a sidecar, which lies at `path`.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Identity, IdentityError> {
-        Ok(Identity { path: path.to_path_buf(), record: parse(path, text)?, is_new: false })
+        Ok(Identity { path: path.to_path_buf(), record: parse(path, text)?, is_new: false, is_unwritten: false })
+    }
+
+    /// What the sidecar at `path` says, if there is one. Nothing is made or changed.
+    pub fn look(path: &Path) -> Result<Option<Identity>, IdentityError> {
+        match read_bounded(path, SIDECAR_BYTES_MAX) {
+            Ok(text) => Identity::parse(path, &text).map(Some),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(failed("read", path, e)),
+        }
+    }
+
+    /// Reads or makes the sidecar of an extent that is to be given up: see [`Identity::forget`]. If it is damaged, or of data of another size, the extent
+    /// gets a new id then, and stays with its cluster.
+    pub fn load_to_forget(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
+        let cluster = match Identity::load_or_create(path, size_bytes, false) {
+            Err(IdentityError::SizeDiffers { .. }) => Identity::parse(path, &read_deciding(path)?)?.cluster(),
+            Err(IdentityError::Corrupt { .. }) => None,
+            other => return other,
+        };
+        let record = Record { cluster, ..Record::new(size_bytes)? };
+        Ok(Identity { path: path.to_path_buf(), record, is_new: false, is_unwritten: true })
+    }
+
+    /// Gives up an extent whose data is lost, before new data of `size_bytes` is made in its place.
+    pub fn forget_lost(path: &Path, size_bytes: u64) -> Result<(), IdentityError> {
+        match fs::symlink_metadata(path) {
+            Ok(_) => Identity::load_to_forget(path, size_bytes)?.forget(),
+            Err(_) => Ok(()),
+        }
     }
 
     /// The text of its sidecar.
@@ -319,15 +384,10 @@ impl Identity {
     }
 
     fn create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
-        let mut random = [0u8; 16];
-        let source = Path::new("/dev/urandom");
-        File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
-        let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
-        let (adopted, charge, accepted, sums, cluster) = (None, None, Vec::new(), None, None);
-        let record = Record { version, extent_id, size_bytes, adopted, charge, accepted, sums, cluster };
+        let record = Record::new(size_bytes)?;
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
-        Ok(Identity { path: path.to_path_buf(), record, is_new: true })
+        Ok(Identity { path: path.to_path_buf(), record, is_new: true, is_unwritten: false })
     }
 
     /// Whether it was made just now: there was none.
@@ -407,7 +467,7 @@ impl Identity {
     /// The path of the node's own key: beside the sidecar.
     #[must_use]
     pub fn key_path(&self) -> PathBuf {
-        self.path.with_extension("key")
+        key_path(&self.path)
     }
 
     /// The path of the file with the addresses that were let in: beside the sidecar.
@@ -425,7 +485,7 @@ impl Identity {
     /// The path of the file with the checksums of the extent: beside the sidecar.
     #[must_use]
     pub fn sums_path(&self) -> PathBuf {
-        self.path.with_extension("sums")
+        sums_path(&self.path)
     }
 
     /// The path of the record of syncs that failed: beside the sidecar.
@@ -449,7 +509,7 @@ impl Identity {
     /// The path of the mirror of its volume's map: beside the sidecar.
     #[must_use]
     pub fn mirror_path(&self) -> PathBuf {
-        self.path.with_extension("map")
+        mirror_path(&self.path)
     }
 
     /// Drops the mirror, which a gateway of an earlier generation has written, whoever that was: its bytes would be believed with a later charge.
@@ -572,7 +632,7 @@ impl Identity {
 
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
-        if self.record.adopted.is_some() {
+        if self.record.adopted.is_some() || self.is_unwritten {
             self.replace(Record { adopted: None, charge: None, accepted: Vec::new(), sums: None, ..self.record })?;
             log::info!("{}: removed from its volume", self.path.display());
         }
@@ -583,6 +643,7 @@ impl Identity {
         let record = Record { version: record.version_of(), ..record };
         persist(&self.path, &record)?;
         self.record = record;
+        self.is_unwritten = false;
         Ok(())
     }
 }

@@ -124,6 +124,8 @@ pub struct StoreConfig {
     pub size_bytes: Option<u64>,
     /// The file, or device, has a larger size than before, or gets it: see [`Identity::load_or_create`](identity::Identity::load_or_create).
     pub grow: bool,
+    /// The data that the identity beside it had is given up, and may be missing.
+    pub gives_up: bool,
     /// How many threads carry operations out, 1 to 64.
     pub threads: usize,
     /// How they are carried out.
@@ -145,6 +147,7 @@ impl StoreConfig {
             path: path.into(),
             size_bytes: None,
             grow: false,
+            gives_up: false,
             threads: THREADS_DEFAULT,
             engine: Engine::Threads,
             direct: false,
@@ -215,7 +218,7 @@ impl Store {
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Store, StoreError> {
         let path: &Path = &config.path;
-        let opened = open::open(path, config.size_bytes, config.grow, config.direct)?;
+        let opened = open::open(&config)?;
         let is_plain = !config.direct && !config.no_io && config.model.is_none();
         let mapping = if is_plain { config.mapped } else { Mapping::Off };
         let mut medium = Medium::new(path, opened);
@@ -315,6 +318,17 @@ impl Store {
         let has_data = |unit: u64| units.get(unit as usize).copied().unwrap_or(true);
         let sums = Sums::create(path, extent_id, self.size_bytes(), nonce, has_data)?;
         self.keep_sums(sums)
+    }
+
+    /// Gives the checksums that were made their name, once the identity has their nonce. May block.
+    pub fn place_sums(&self) -> Result<(), SumsError> {
+        self.medium.sums().map_or(Ok(()), Sums::put_in_place)
+    }
+
+    /// The nonce of the checksums that are kept.
+    #[must_use]
+    pub fn sums_nonce(&self) -> Option<ExtentId> {
+        self.medium.sums().map(Sums::nonce)
     }
 
     /// Whether there may be room for [`Store::make_sums`].

@@ -13,10 +13,11 @@ use flashmob_core::units::Bytes;
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::StoreConfig;
 use super::direct::CHUNK_BYTES;
 use super::error::{StoreError, open_error};
 use super::holes;
-use super::identity::sidecar_path;
+use super::identity::{Identity, sidecar_path};
 use super::permanent::Permanent;
 use super::private::PRIVATE_MODE;
 
@@ -45,9 +46,9 @@ pub(super) struct Opened {
     pub permanent: Permanent,
 }
 
-/// Opens `path` for an extent of `size_bytes` (what it has, if it exists, for `None`), with O_DIRECT if `direct`. A smaller file gets that size if it may
-/// `grow`.
-pub(super) fn open(path: &Path, size_bytes: Option<u64>, grow: bool, direct: bool) -> Result<Opened, StoreError> {
+/// Opens the file or device of an extent.
+pub(super) fn open(config: &StoreConfig) -> Result<Opened, StoreError> {
+    let StoreConfig { ref path, size_bytes, grow, gives_up, direct, .. } = *config;
     if let Some(size_bytes) = size_bytes.filter(|&n| n == 0 || n > i64::MAX as u64) {
         return Err(StoreError::SizeImpossible { path: path.into(), size_bytes });
     }
@@ -60,7 +61,7 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, grow: bool, direct: boo
             if fs::symlink_metadata(path).is_ok() {
                 return Err(StoreError::DanglingLink { path: path.into() });
             }
-            refuse_lost_data(path)?;
+            refuse_lost_data(path, gives_up)?;
             if size_bytes.is_none() {
                 return Err(StoreError::SizeRequired { path: path.into() });
             }
@@ -79,7 +80,7 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, grow: bool, direct: boo
     let found_bytes = file.metadata().map_err(|e| open_error("examine", path, e))?.len();
     let size_bytes = match (found_bytes, size_bytes) {
         (0, Some(wanted)) => {
-            refuse_lost_data(path)?;
+            refuse_lost_data(path, gives_up)?;
             make(path, &file, wanted).inspect_err(|_| {
                 if is_new {
                     let _ = fs::remove_file(path);
@@ -88,7 +89,7 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, grow: bool, direct: boo
             wanted
         }
         (0, None) => {
-            refuse_lost_data(path)?;
+            refuse_lost_data(path, gives_up)?;
             return Err(StoreError::Empty { path: path.into() });
         }
         (found, Some(wanted)) if found < wanted && grow => {
@@ -136,10 +137,12 @@ fn check_kind(path: &Path, metadata: &fs::Metadata) -> Result<(), StoreError> {
     Err(StoreError::NotAFile { path: path.into(), what })
 }
 
-/// Refuses a missing or empty file with an existing identity: a new extent would return zeros for the lost data.
-fn refuse_lost_data(path: &Path) -> Result<(), StoreError> {
+/// Refuses a missing or empty file with an existing identity: a new extent would return zeros for the lost data. Not if that is given up, and the
+/// identity says so already.
+fn refuse_lost_data(path: &Path, gives_up: bool) -> Result<(), StoreError> {
     let sidecar = sidecar_path(path, None);
-    if fs::symlink_metadata(&sidecar).is_ok() {
+    let is_free = || Identity::look(&sidecar).is_ok_and(|found| found.is_some_and(|found| found.place().is_none()));
+    if fs::symlink_metadata(&sidecar).is_ok() && !(gives_up && is_free()) {
         return Err(StoreError::DataLost { path: path.into(), sidecar });
     }
     Ok(())

@@ -269,9 +269,9 @@ impl Desk {
             "its key is that of another extent, as on a copied card: start the node with --new-key"
         } else if known.pin_of(extent).is_some_and(|other| other != key) && !self.may_replace {
             "another key is known for its extent: if the node was set up anew, run `flashmob join` with --replace; if its card was copied, \
-             delete the copy's data and its file .flashmob"
+             delete the copy's data and all files beside it whose names begin with its name"
         } else if others.any(|device| device.request.extent == extent) {
-            "another device came with the same extent, as from a copied card: delete the copy's data and its file .flashmob"
+            "another device came with the same extent, as from a copied card: delete the copy's data and all files beside it whose names begin with its name"
         } else {
             return Ok(());
         };

@@ -135,7 +135,7 @@ impl Reason {
             }
             Reason::Identity => {
                 "its key is that of another extent, as on a copied card (start the node with --new-key), or another key is known for its extent (if the node was \
-                 set up anew, run `flashmob join` with --replace; if its card was copied, delete the copy's data and its file .flashmob); the log of `flashmob \
+                 set up anew, run `flashmob join` with --replace; if its card was copied, delete the copy's data and all files beside it whose names begin with its name); the log of `flashmob \
                  join` says which"
             }
             Reason::TurnedDown => {

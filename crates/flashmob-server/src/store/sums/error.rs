@@ -12,6 +12,10 @@ use super::format::BadHeader;
 const REMEDY: &str = "nothing can tell whether its bytes are right. Restore the file of checksums. Start the node with \
                       --forget, which gives up the extent's data, only if `flashmob volume show` says that it has no only copy: \
                       then the other copies have it";
+/// The same where the identity may be what is wrong.
+const REMEDY_IDENTITY: &str = "put back from a backup what belongs together. Start the node with --forget, which gives up the extent's \
+                               data and removes this file, only if `flashmob volume show` says that it has no only copy: then the other \
+                               copies have it";
 
 /// Why the checksums of an extent cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +31,7 @@ pub enum SumsError {
     #[error("the checksums of the extent, {path}, cannot be read: {why}; use a newer flashmob")]
     Newer { path: PathBuf, why: BadHeader },
     /// Of another extent, or of one of another size.
-    #[error("{path} has the checksums of another extent; {REMEDY}")]
+    #[error("{path} has the checksums of another extent than the identity beside it: {REMEDY_IDENTITY}")]
     Foreign { path: PathBuf },
     /// Of another start of the node than the identity: one of the two was restored from a copy.
     #[error(
@@ -35,6 +39,12 @@ pub enum SumsError {
          restored from an older copy; {REMEDY}"
     )]
     Older { path: PathBuf },
+    /// The identity does not know it.
+    #[error(
+        "{path} is not known to the identity beside it, which was made anew or restored: {REMEDY_IDENTITY}. New checksums are not made \
+         where there are some: they would match wrong bytes"
+    )]
+    Unclaimed { path: PathBuf },
     /// There is no room for them.
     #[error(
         "no space left for the checksums of the extent, {path} ({wanted_bytes} bytes, {}); free some on its file system",

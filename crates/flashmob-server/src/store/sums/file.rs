@@ -13,8 +13,10 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::unsupported;
+use super::super::extent_id::ExtentId;
 use super::super::open::sync_parent;
 use super::super::private::create_anew;
+use super::super::spare::spare_path;
 use super::super::sys;
 use super::super::writeback::Writeback;
 use super::error::SumsError;
@@ -27,6 +29,19 @@ const ZEROS_BYTES: usize = 64 * 1024;
 /// Bytes are copied in parts of this size.
 const COPIED_BYTES: usize = 1024 * 1024;
 
+/// The name of a file of checksums while it is made.
+pub(crate) fn new_path(path: &Path) -> PathBuf {
+    spare_path(path)
+}
+
+/// Refuses to make checksums where there are some: they may be right, and those that are made now match whatever is there.
+pub(super) fn refuse_taken(path: &Path) -> Result<(), SumsError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Err(SumsError::Unclaimed { path: path.to_path_buf() }),
+        Err(_) => Ok(()),
+    }
+}
+
 /// An open sums file.
 #[derive(Debug)]
 pub(super) struct SumsFile {
@@ -36,12 +51,13 @@ pub(super) struct SumsFile {
 }
 
 impl SumsFile {
-    /// Makes the file anew for an extent, with this bitmap of the units that have checksums (all zero: their blocks are zeros), and has
-    /// it on the flash. May block.
+    /// Makes the file for an extent, with this bitmap of the units that have checksums (all zero: their blocks are zeros), and has it on
+    /// the flash, under its [name while it is made](new_path). May block.
     pub fn create(path: &Path, header: &Header, bitmap: &[u8]) -> Result<SumsFile, SumsError> {
         let shape = Shape::new(header.size_bytes);
+        let new = new_path(path);
         let make = || -> io::Result<File> {
-            let file = create_anew(path)?;
+            let file = create_anew(&new)?;
             reserve(&file, shape.file_bytes())?;
             file.write_all_at(bitmap, shape.bitmap_at())?;
             file.write_all_at(&header.encode(), 0)?;
@@ -51,10 +67,31 @@ impl SumsFile {
         };
         let file = make().map_err(|e| {
             // What is there of it helps nobody, and takes room.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&new);
             SumsError::of("make", path, shape.file_bytes(), e)
         })?;
         Ok(SumsFile { file, path: path.to_path_buf(), shape })
+    }
+
+    /// Gives a file that was made its name, on the flash, unless it has it.
+    pub fn put_in_place(&self) -> Result<(), SumsError> {
+        let failed = |e| SumsError::of("rename", &self.path, self.shape.file_bytes(), e);
+        refuse_taken(&self.path)?;
+        std::fs::rename(new_path(&self.path), &self.path).and_then(|()| sync_parent(&self.path)).map_err(failed)
+    }
+
+    /// Gives the file its name if an earlier process had made it for the identity with one of `nonces`, and ended before it did that.
+    pub fn finish(path: &Path, extent_id: [u8; 16], size_bytes: u64, nonces: &[ExtentId]) -> Result<(), SumsError> {
+        if std::fs::symlink_metadata(path).is_ok() {
+            return Ok(());
+        }
+        let Ok((made, header)) = SumsFile::open(&new_path(path), extent_id, size_bytes) else { return Ok(()) };
+        // One with a former number, or an age, was in use, and is none that was just made.
+        let is_made = nonces.contains(&ExtentId(header.nonce)) && header.before.is_none() && header.age.is_none();
+        match is_made {
+            true => SumsFile { path: path.to_path_buf(), ..made }.put_in_place(),
+            false => Ok(()),
+        }
     }
 
     /// Opens the file of an extent, which may have grown since. Returns it with its header.
@@ -89,7 +126,7 @@ impl SumsFile {
     /// the place of the old one once it is on the flash. May block.
     pub fn enlarged(&self, header: &Header) -> Result<SumsFile, SumsError> {
         let (old, shape) = (self.shape, Shape::new(header.size_bytes));
-        let path = self.path.with_extension("sums.new");
+        let path = new_path(&self.path);
         let _ = std::fs::remove_file(&path);
         check_room(&path, shape.file_bytes())?;
         let make = || -> io::Result<File> {

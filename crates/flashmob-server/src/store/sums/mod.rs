@@ -29,6 +29,7 @@ mod sections;
 pub use error::SumsError;
 pub(super) use file::LOAD_MAX;
 use file::SumsFile;
+pub(crate) use file::new_path;
 use format::{Change, Header, Shape, UNIT_BLOCKS};
 pub(super) use sections::Section;
 use sections::Sections;
@@ -79,7 +80,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Makes the file for an extent. `has_data` tells for each unit whether it may hold something else than zeros; it is asked once it is
+    /// Makes the file for an extent, where there is none; [`Sums::put_in_place`] is next, once the identity has its nonce. `has_data` tells for each unit whether it may hold something else than zeros; it is asked once it is
     /// clear that there is room, so also about no more units than that has checksums for. May block.
     pub fn create(
         path: &Path,
@@ -89,8 +90,9 @@ impl Sums {
         has_data: impl Fn(u64) -> bool,
     ) -> Result<Sums, SumsError> {
         let shape = Shape::new(size_bytes);
-        // What is there was never used: the identity does not have it.
-        let _ = std::fs::remove_file(path);
+        file::refuse_taken(path)?;
+        // What an earlier process began to make was never used: the identity does not have it.
+        let _ = std::fs::remove_file(file::new_path(path));
         file::check_room(path, shape.file_bytes())?;
         let mut bitmap = vec![0; shape.units().div_ceil(8) as usize];
         for unit in (0..shape.units()).filter(|&unit| !has_data(unit)) {
@@ -101,6 +103,17 @@ impl Sums {
         Ok(Sums::with(file, header, &bitmap))
     }
 
+    /// Gives the file that was made its name, on the flash.
+    pub fn put_in_place(&self) -> Result<(), SumsError> {
+        self.file.put_in_place()
+    }
+
+    /// Its nonce.
+    #[must_use]
+    pub fn nonce(&self) -> ExtentId {
+        ExtentId(lock(&self.header).nonce)
+    }
+
     /// Opens the file of an extent, and makes it anew if that has grown. Its nonce, or the one before that, has to be one of `nonces`, those of the
     /// identity; returns which. May block.
     pub fn open(
@@ -109,6 +122,7 @@ impl Sums {
         size_bytes: u64,
         nonces: &[ExtentId],
     ) -> Result<(Sums, ExtentId), SumsError> {
+        SumsFile::finish(path, extent_id.0, size_bytes, nonces)?;
         let (mut file, mut header) = SumsFile::open(path, extent_id.0, size_bytes)?;
         let mut known = [Some(header.nonce), header.before].into_iter().flatten().map(ExtentId);
         let Some(nonce) = known.find(|nonce| nonces.contains(nonce)) else {

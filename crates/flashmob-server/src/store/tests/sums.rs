@@ -42,6 +42,7 @@ impl Bed {
         prepare(&dir.path().join("data"));
         let rig = Rig::open(StoreConfig { mapped, ..config(&dir.path().join("data"), SIZE_BYTES, variant) });
         rig.store.make_sums(&dir.path().join("data.sums"), EXTENT, NONCE).unwrap();
+        rig.store.place_sums().unwrap();
         Bed { dir, variant, mapped, rig }
     }
 
@@ -624,6 +625,7 @@ fn the_end_of_an_extent_need_not_be_that_of_a_block() {
     for engine in variants().into_iter().filter(|&(_, direct)| !direct) {
         let mut rig = Rig::open(config(&path, ODD_BYTES, engine));
         rig.store.make_sums(&dir.path().join("data.sums"), EXTENT, NONCE).unwrap();
+        rig.store.place_sums().unwrap();
         let tail = pattern(1, 5096);
         assert_eq!(rig.result(write(1, ODD_BYTES - 5096, tail.clone())), Ok(()));
         assert_eq!(rig.result(write(1, ODD_BYTES - 1, vec![3])), Ok(()));
@@ -633,6 +635,7 @@ fn the_end_of_an_extent_need_not_be_that_of_a_block() {
         assert_eq!(rig.result(bare(Op::WriteZeroes, 100, ODD_BYTES as u32 - 100)), Ok(()));
         assert_eq!(rig.read(0, ODD_BYTES as usize).unwrap(), vec![0; ODD_BYTES as usize]);
         assert_eq!(rig.store.sums_status().unwrap().mismatches, 0);
+        std::fs::remove_file(dir.path().join("data.sums")).unwrap();
     }
 }
 

@@ -91,7 +91,14 @@ fn after_many_light_operations_others_have_their_turn() {
 fn writeback_begins_by_itself_beside_the_operations() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("extent");
-    let mut medium = Medium::new(&path, super::super::open::open(&path, Some(64 << 20), false, false).unwrap());
+    let mut medium = Medium::new(
+        &path,
+        super::super::open::open(&super::super::StoreConfig {
+            size_bytes: Some(64 << 20),
+            ..super::super::StoreConfig::new(&path)
+        })
+        .unwrap(),
+    );
     let completions = Arc::new(Completions::new(Instant::now(), || ()));
     medium.write_back_with(Writeback::new(64 << 20, 8 << 20, Arc::clone(&completions)));
     let medium = Arc::new(medium);
@@ -121,7 +128,14 @@ fn writeback_begins_by_itself_beside_the_operations() {
 fn a_panic_fails_its_own_operation_and_loses_no_result_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("extent");
-    let mut medium = Medium::new(&path, super::super::open::open(&path, Some(1 << 16), false, false).unwrap());
+    let mut medium = Medium::new(
+        &path,
+        super::super::open::open(&super::super::StoreConfig {
+            size_bytes: Some(1 << 16),
+            ..super::super::StoreConfig::new(&path)
+        })
+        .unwrap(),
+    );
     medium.panics_at_len_bytes = Some(2);
     let completions = Arc::new(Completions::new(Instant::now(), || ()));
     let pool = Pool::start(Arc::new(medium), Arc::clone(&completions), 1).unwrap();

@@ -16,14 +16,17 @@ use flashmob_core::wire::mirror::{MirrorPut, MirrorState, PutMirror};
 use flashmob_core::wire::replies::RepliesDecoder;
 use flashmob_core::wire::{Decoded, FrameKind, decode_frame};
 use flashmob_server::net::{Clock, Wake};
-use flashmob_server::node::{Extent, ExtentConfig};
+use flashmob_server::node::{Extent, ExtentConfig, ExtentError};
 use flashmob_server::store::identity::Identity;
 use flashmob_server::store::sums::format::Header;
 use flashmob_server::store::{ExtentId, StoreConfig, SumsStamp};
 
+mod lost;
+
 const SIZE_BYTES: u64 = 9 * MIB;
 const BLOCK: usize = 4096;
 
+#[derive(Debug)]
 struct Bed {
     extent: Extent,
     clock: Clock,
@@ -37,6 +40,10 @@ enum Answer {
 }
 
 fn open(data: &Path, forget: bool) -> Bed {
+    try_open(data, forget).expect("an extent")
+}
+
+fn try_open(data: &Path, forget: bool) -> Result<Bed, ExtentError> {
     let config = ExtentConfig {
         store: StoreConfig { size_bytes: Some(SIZE_BYTES), ..StoreConfig::new(data) },
         state_dir: None,
@@ -50,7 +57,7 @@ fn open(data: &Path, forget: bool) -> Bed {
         order: IssueOrder::Sorted,
     };
     let clock = Clock::start();
-    Bed { extent: Extent::open(&config, clock, Wake::nobody()).expect("an extent"), clock, seq: 0 }
+    Ok(Bed { extent: Extent::open(&config, clock, Wake::nobody())?, clock, seq: 0 })
 }
 
 fn charge(epoch: u64) -> Option<Charge> {
@@ -137,6 +144,20 @@ impl Bed {
 
     fn read(&mut self, link: LinkId, offset_bytes: usize, len: usize) -> Result<Vec<u8>, Failure> {
         self.run(link, (Op::Read, OpFlags::NONE), offset_bytes, &[], len)
+    }
+
+    /// Gives it a mirror of the map in the epoch of [`later`], with this version.
+    fn put_mirror(&mut self, link: LinkId, version: u64, is_durable: bool) {
+        let mirror = snapshot(version);
+        let len_bytes = mirror.len() as u64;
+        let nonce = charge(2).map_or(0, |charge| charge.nonce);
+        let state = MirrorState { epoch: 2, nonce, version, len_bytes };
+        let put = PutMirror { offset_bytes: 0, is_new: true, is_last: true, is_durable, state };
+        let mut bytes = Vec::new();
+        put.encode(&mut bytes, &mirror);
+        let sent = self.exchange(link, &bytes);
+        let Ok(Decoded::Frame(frame, _)) = decode_frame(&sent) else { panic!("no answer") };
+        assert!(MirrorPut::decode(frame.meta).expect("an answer").is_kept);
     }
 }
 
@@ -387,22 +408,10 @@ fn an_extent_is_as_old_as_what_its_mirror_had_durably() {
         (_, Answer::Welcome(remembered)) => remembered,
         (_, other) => panic!("{other:?}"),
     };
-    let mirrored = |bed: &mut Bed, link: LinkId, version: u64, is_durable: bool| {
-        let mirror = snapshot(version);
-        let len_bytes = mirror.len() as u64;
-        let nonce = charge(2).map_or(0, |charge| charge.nonce);
-        let state = MirrorState { epoch: 2, nonce, version, len_bytes };
-        let put = PutMirror { offset_bytes: 0, is_new: true, is_last: true, is_durable, state };
-        let mut bytes = Vec::new();
-        put.encode(&mut bytes, &mirror);
-        let sent = bed.exchange(link, &bytes);
-        let Ok(Decoded::Frame(frame, _)) = decode_frame(&sent) else { panic!("no answer") };
-        assert!(MirrorPut::decode(frame.meta).expect("an answer").is_kept);
-    };
-    mirrored(&mut bed, link, 5, true);
+    bed.put_mirror(link, 5, true);
     let backup = back_up(dir.path(), &EXTENT_AND_SUMS);
-    mirrored(&mut bed, link, 8, true);
-    mirrored(&mut bed, link, 9, false);
+    bed.put_mirror(link, 8, true);
+    bed.put_mirror(link, 9, false);
     assert_eq!(remembered(&mut bed, 2, (2, 7)), Some((2, 7)), "it is older than that");
     assert_eq!(remembered(&mut bed, 3, (2, 9)), Some((2, 7)), "what need not be durable does not count");
     drop(bed);
