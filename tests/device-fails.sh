@@ -66,6 +66,31 @@ check 'writes and a flush succeed beside a read-only file system' changes 2
 named 'is read-only'
 end_cluster
 
+# A volume without copies there: for its client that is an I/O error, and not as if it might not write.
+mount_new ext4 "$DIR/alone"
+mount -o remount,errors=remount-ro "$DIR/alone"
+rm -f "$DIR"/gateway.toml.* "$DIR/gateway.log"
+NODES=(node0)
+unset 'ADDR[node0]'
+DATA=$DIR/alone/node0.img start_node node0 8MiB
+NODE_SIZE='' start_gateway 'timeout = "10s"'
+cat >"$DIR/errno.py" <<'CLIENT'
+import errno, sys, nbd
+client = nbd.NBD()
+client.connect_uri(sys.argv[1])
+client.pwrite(bytes(4096), 0)
+open(sys.argv[2], "w").write("1")
+for change in (lambda: client.pwrite(bytes(4096), 1 << 20), lambda: client.trim(4096, 1 << 20), lambda: client.zero(4096, 1 << 20)):
+    try:
+        change()
+        sys.exit("it was written")
+    except nbd.Error as error:
+        assert error.errnum == errno.EIO, error
+CLIENT
+check 'changes on a read-only file system fail with EIO' "$PYTHON" "$DIR/errno.py" "$URI" "/sys/fs/ext4/$(basename "${LOOP[$DIR/alone]}")/trigger_fs_error"
+stop gateway TERM
+stop node0 KILL
+
 mkdir "$DIR/full"
 mount -t tmpfs -o size=40M tmpfs "$DIR/full"
 at_end 'umount -l "$DIR/full"'

@@ -159,8 +159,8 @@ listed! {
         /// The request does not fit the volume or has no meaning.
         #[error("invalid request")]
         Invalid = 3,
-        /// The volume is read-only.
-        #[error("the volume is read-only")]
+        /// The volume is read-only; of a node, its device.
+        #[error("the volume, or the node's device, is read-only")]
         NotPermitted = 4,
         /// A memory limit forbids it.
         #[error("not enough memory")]
@@ -180,6 +180,20 @@ listed! {
     }
 }
 
+impl Failure {
+    /// What a client is told of a failure that a node, or the volume's map, had with its request.
+    ///
+    /// The other reasons would speak of the client: that it may not write to this volume, or asked for what there is not. Programs take them for their own
+    /// fault, or for settled; what a device does is an I/O error.
+    #[must_use]
+    pub fn behind_the_gateway(self) -> Failure {
+        match self {
+            Failure::NoSpace => Failure::NoSpace,
+            _ => Failure::Io,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +208,14 @@ mod tests {
         assert_eq!(of(|op| op.is_background(OpFlags::BACKGROUND.with(OpFlags::FROM_FLASH))), ["digest"]);
         assert_eq!(of(|op| op.is_background(OpFlags::FROM_FLASH)), [""; 0]);
         assert_eq!(Op::ALL.map(|op| op.reply_bytes(8192)), [8192, 0, 0, 0, 0, 512, 16]);
+    }
+
+    #[test]
+    fn a_client_is_told_of_no_other_failures_of_nodes_than_these() {
+        for failure in Failure::ALL {
+            let expected = if failure == Failure::NoSpace { failure } else { Failure::Io };
+            assert_eq!(failure.behind_the_gateway(), expected);
+        }
     }
 
     #[test]

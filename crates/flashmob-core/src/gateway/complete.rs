@@ -4,8 +4,8 @@
 //! the link's next welcome confirms that the earlier attempt is over. A piece whose request is gone is dropped.
 
 use super::Gateway;
-use super::state::LinkId;
 use super::state::queue::Piece;
+use super::state::{ClientId, LinkId};
 use crate::op::{Failure, Op};
 use crate::planted::{self, Bug};
 use crate::units::Time;
@@ -33,7 +33,11 @@ impl Gateway {
             request
         };
         match result {
-            Err(failure) => request.failure = request.failure.or(Some(failure)),
+            Err(failure) => {
+                // What the gateway asks for itself goes on by what a node says.
+                let failure = if request.client == ClientId::GATEWAY { failure } else { failure.behind_the_gateway() };
+                request.failure = request.failure.or(Some(failure));
+            }
             Ok(data) if piece.op.returns_data() => {
                 if request.buffer.is_empty() {
                     return self.reply_read(now, piece.request, data);

@@ -23,6 +23,7 @@ mod copies_scrub;
 mod copies_shrink;
 mod copies_silence;
 mod digests;
+mod failures;
 mod fairness;
 mod gateway_unfit_extent;
 mod held;

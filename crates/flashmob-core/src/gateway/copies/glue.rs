@@ -117,7 +117,7 @@ impl Gateway {
     /// A part of a client's request has ended.
     fn part_ended(&mut self, now: Time, key: RequestKey, failure: Option<Failure>) {
         let Some(request) = self.requests.get_mut(key) else { return };
-        request.failure = request.failure.or(failure);
+        request.failure = request.failure.or(failure.map(Failure::behind_the_gateway));
         request.pieces_left = request.pieces_left.saturating_sub(1);
         if request.pieces_left == 0 {
             self.finish_request(now, key);
@@ -145,7 +145,10 @@ impl Gateway {
                 cx.ended.push_back((key, Some(Failure::Io)));
                 1
             } else if let Some(failure) = copies.behind_end(op, spans) {
-                cx.ended.push_back((key, Some(failure)));
+                if let Some(request) = cx.requests.get_mut(key) {
+                    request.failure = Some(failure);
+                }
+                cx.ended.push_back((key, None));
                 1
             } else {
                 match op {
