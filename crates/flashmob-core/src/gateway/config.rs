@@ -121,6 +121,8 @@ pub struct GatewayConfig {
     /// The extents that nodes served before, by node, counted over all volumes; missing ones are learnt. Another extent is refused: an
     /// empty one would read as zeros.
     pub extent_ids: Vec<Option<[u8; 16]>>,
+    /// The configuration, as commands that messages advise name it.
+    pub config_name: String,
 }
 
 impl GatewayConfig {
@@ -135,6 +137,7 @@ impl GatewayConfig {
             keeps_live: false,
             volumes,
             extent_ids: Vec::new(),
+            config_name: "CONFIG".to_string(),
         }
     }
 }

@@ -32,15 +32,16 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     let is_same_start = (known.epoch, known.nonce) == (offered.epoch, offered.nonce);
     if offered.epoch < known.epoch {
         let text = format!(
-            "a later gateway is in charge of this volume: epoch {}, this one has {}; stop one of the two, and start the other \
-             again",
+            "a later gateway is in charge of this volume: epoch {}, this one has {}. If it runs, stop one of the two, and start the other again; \
+             else this map is old: {OLD_MAP}",
             known.epoch, offered.epoch
         );
         return Err((RefuseReason::Deposed, text));
     }
     if offered.epoch == known.epoch && !is_same_start {
         let text = format!(
-            "another gateway is in charge of this volume, and has the same epoch, {}; if it is stopped, start this one again",
+            "another gateway is in charge of this volume, and has the same epoch, {}. If it runs, stop one of the two, and start the other again; \
+             else this map is old: {OLD_MAP}",
             known.epoch
         );
         return Err((RefuseReason::Deposed, text));
@@ -57,13 +58,16 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
             (
                 RefuseReason::Deposed,
                 format!(
-                    "this gateway's map is old: version {offered}, version {known} is known here; use the latest map"
+                    "this gateway's map is old: version {offered}, version {known} is known here; use the latest map, or {OLD_MAP}"
                 ),
             )
         });
     }
     Ok(())
 }
+
+/// What to do where the latest map is not there. Refusals have room for few words.
+const OLD_MAP: &str = "move it away, and `flashmob volume recover`";
 
 /// Checks the numbers of a hello's charge against the generation of the key with which the gateway was let in.
 ///
@@ -160,6 +164,7 @@ pub fn is_of_later_generation(remembered: Option<&Charge>, offered: Option<&Char
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::hello::CHARGE_NUMBER_MAX;
     use proptest::prelude::*;
 
     const KNOWN: Charge = Charge { map_id: [1; 16], epoch: 5, nonce: 77, version: 9 };
@@ -189,6 +194,17 @@ mod tests {
         ] {
             let (found, text) = refused(offered).expect("refused");
             assert!(found == reason && text.contains(expected), "{offered:?}: {found:?}: {text}");
+            assert_eq!(reason == RefuseReason::Deposed, text.ends_with("`flashmob volume recover`"), "{text}");
+        }
+        // A refusal has room for all of it.
+        let latest = Charge { epoch: CHARGE_NUMBER_MAX, version: CHARGE_NUMBER_MAX, ..KNOWN };
+        for offered in [
+            Charge { epoch: CHARGE_NUMBER_MAX - 1, nonce: 1, ..latest },
+            Charge { nonce: 1, ..latest },
+            Charge { epoch: CHARGE_NUMBER_MAX + 1, nonce: 1, version: CHARGE_NUMBER_MAX - 1, ..latest },
+        ] {
+            let (_, text) = check_charge(Some(&latest), Some(&offered)).expect_err("refused");
+            assert!(text.len() <= 255, "{text}");
         }
         let (reason, text) = check_charge(Some(&KNOWN), None).expect_err("refused");
         assert!(reason == RefuseReason::Identity && text.contains("volume with copies") && text.contains("--forget"));

@@ -9,7 +9,7 @@ use super::told::Told;
 use super::{Host, Node, NodeEvent};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::planted::{self, Bug};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use crate::wire::frame;
 use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 
@@ -215,7 +215,12 @@ impl Node {
         // A gateway that has it in a volume with copies learns from the welcome that it has grown, or had said too much, and judges that.
         let is_of_volume = remembered.is_some() && hello.charge.is_some();
         if hello.size_bytes != 0 && hello.size_bytes != size && !is_of_volume {
-            let text = format!("the extent has {size} bytes, the gateway's configuration says {}", hello.size_bytes);
+            let (has, wanted) = (Bytes(size), Bytes(hello.size_bytes));
+            let text = format!(
+                "the extent has {size} bytes ({has}), and the gateway wants {} ({wanted}), as `size` in its configuration or `volume add --size` \
+                 says: correct that, or give the node another extent",
+                hello.size_bytes
+            );
             return Err((RefuseReason::Size, text));
         }
         if remembered.is_none() && hello.from_linear.is_some() {

@@ -113,7 +113,9 @@ fn a_node_that_says_without_proof_that_another_gateway_is_in_charge_is_refused_a
         assert_eq!(bed.ended(), 1, "what has waited is answered");
         assert!(is_served(&mut bed));
         let refusal = refusal(&bed, 0).unwrap();
-        assert!(refusal.contains("without proof") && refusal.contains("flashmob key unpin"), "{refusal}");
+        let extent = bed.gateway.map(0).unwrap().members()[0].extent_id;
+        let unpin = format!("`flashmob key unpin CONFIG {:032x}`", u128::from_be_bytes(extent));
+        assert!(refusal.contains("without proof") && refusal.contains(&unpin), "{refusal}");
         assert!(refusal.contains(WORDS), "{refusal}");
         // Its next claims hold nobody up.
         let mut verified = 0;

@@ -82,7 +82,10 @@ fn room_that_was_not_looked_through_is_not_used() {
     // Two nodes are there: each new chunk has a copy on both.
     let fit = 2 + (4 - used.div_ceil(2)).min(4);
     let refused = resize(&mut bed, 9).unwrap_err();
-    assert!(matches!(refused, ResizeError::NoRoom { fit_bytes } if fit_bytes <= fit * CHUNK_BYTES), "{refused}");
+    assert!(matches!(refused, ResizeError::NoRoomYet { fit_bytes, .. } if fit_bytes <= fit * CHUNK_BYTES), "{refused}");
+    // What is to be done first is not to add a node.
+    let text = refused.to_string();
+    assert!(text.contains("not linked: ") && text.contains("Try again once they are linked"), "{text}");
     // Its device was started anew: it is searched again.
     bed.until_connecting(1);
     bed.link_after(1, [99; 16]);

@@ -214,6 +214,9 @@ fn what_cannot_be_moved_is_refused_with_what_is_missing() {
     assert_eq!(drain(&mut full, 1, true, true), Err(refused), "a dry run says the same");
     assert_eq!(drain(&mut full, 3, true, false), Err(MoveError::NoNode { number: 3, count: 3 }));
     assert!(map(&full).leaving().next().is_none());
+    full.unlink(2);
+    let refused = drain(&mut full, 1, true, false).unwrap_err();
+    assert!(matches!(&refused, MoveError::NoRoomYet { copies: 4, .. }), "{refused}");
     // Members with the other copies have room, but no two copies of a chunk may be on one.
     let mut two = bed(2, 2, 2);
     let refused = drain(&mut two, 0, true, false);

@@ -326,6 +326,27 @@ fn a_scrub_that_is_stopped_begins_anew_a_period_later() {
 }
 
 #[test]
+fn copies_that_lack_something_are_counted_as_not_compared() {
+    let mut bed = two();
+    bed.unlink(1);
+    for chunk in 0..4 {
+        bed.bed.submit(bed.client, Op::Write, chunk * FlashBed::CHUNK_BYTES, 4096);
+    }
+    bed.pass(10 * SECOND);
+    assert_eq!(bed.results(), [Ok(vec![]), Ok(vec![]), Ok(vec![]), Ok(vec![])]);
+    bed.bed.gateway.begin_scrub(bed.bed.now, 0, true).unwrap();
+    bed.pass(60 * SECOND);
+    let PassStatus { is_running, found, left_out, behind, .. } = compare(&bed);
+    assert_eq!((is_running, found, left_out, behind), (false, 0, 0, 4), "each once");
+    // Made equal again, all are compared.
+    bed.until_connecting(1);
+    bed.link(1);
+    bed.pass(30 * SECOND);
+    scrub(&mut bed);
+    assert_eq!(compare(&bed).behind, 0);
+}
+
+#[test]
 fn a_range_that_fails_is_left_out_of_that_copy_alone() {
     let mut bed = two();
     bed.nodes[0].fails = Some(Failure::Io);

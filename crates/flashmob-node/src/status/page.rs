@@ -2,8 +2,8 @@
 
 use flashmob_core::units::Bytes;
 
-use super::units::left;
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
+use super::units::{held_up, left};
 use super::{devices, paths};
 use flashmob_server::status::report::{
     CopiesReport, GatewayReport, KeysReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport,
@@ -188,7 +188,7 @@ impl Page {
         table.lines(WIDTH, self.colour).iter().for_each(|line| self.line(line));
     }
 
-    fn copies(&mut self, report: &CopiesReport) {
+    fn copies(&mut self, report: &CopiesReport, held_up: &str) {
         let CopiesReport { copies, fewest_current, chunks, .. } = *report;
         if fewest_current < copies {
             let colour = if fewest_current <= 1 { Colour::Bad } else { Colour::Doubtful };
@@ -205,7 +205,7 @@ impl Page {
         let parts = if parts.is_empty() { "all settled".to_string() } else { parts.join(", ") };
         let s = if copies == 1 { "copy" } else { "copies" };
         self.lines(&format!("{copies} {s} of {chunks} chunks of {}: {parts}", Bytes(report.chunk_bytes)));
-        left(&report.rebuild).iter().for_each(|line| self.lines(line));
+        left(&report.rebuild, held_up).iter().for_each(|line| self.lines(line));
         for (word, text) in [("map", &report.map_trouble), ("waits", &report.waits_for), ("deposed", &report.deposed)] {
             if let Some(text) = text {
                 self.note(word, Colour::Bad, text);
@@ -220,7 +220,7 @@ impl Page {
         let count = volume.present().count();
         self.lines(&format!("volume {}, {size}, {ready} of {count} nodes ready", name(&volume.name)));
         if let Some(copies) = &volume.copies {
-            self.copies(copies);
+            self.copies(copies, &held_up_by(volume));
         }
         let mut table = Table::new(&NODE_SIDES);
         NODE_HEADINGS.iter().for_each(|heading| table.plain(*heading));
@@ -322,4 +322,12 @@ fn node_row(node: &NodeOfVolume) -> Row {
     let plain = |text: String| (text, Colour::Plain);
     let state = (shortened(&printable(node.word()), 10), colour);
     [plain(printable(&node.name)), state].into_iter().chain(figures.map(plain)).collect()
+}
+
+/// Why copies of a volume are not made current.
+fn held_up_by(volume: &VolumeReport) -> String {
+    let failing = |node: &NodeOfVolume| Some(format!("{} {}", printable(&node.name), node.failures.words()?));
+    let failing: Vec<String> = volume.present().filter_map(failing).collect();
+    let is_away = |node: &NodeOfVolume| node.is_paused || !["ready", "drained"].contains(&&*node.state);
+    held_up(volume.present().any(|node| is_away(node) && node.failures.failing.is_empty()), &failing)
 }

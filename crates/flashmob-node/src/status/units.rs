@@ -35,16 +35,30 @@ pub fn uptime(x: f64) -> String {
     }
 }
 
-/// What is left to be made current.
+/// Why copies are not made current, where that is not looked into.
+pub const HELD_UP: &str = "waiting for their nodes, or for devices that fail";
+
+/// Why copies are not made current: of nodes with such copies, some may be `away`, and devices may fail.
 #[must_use]
-pub fn left(rebuild: &Rebuild) -> Option<String> {
+pub fn held_up(away: bool, failing: &[String]) -> String {
+    match (away, failing.is_empty()) {
+        (true, true) => "waiting for their nodes".to_string(),
+        (true, false) => format!("waiting for their nodes, and held up by devices: {}", failing.join(", ")),
+        (false, false) => format!("held up by devices that fail: {}", failing.join(", ")),
+        (false, true) => "about to begin".to_string(),
+    }
+}
+
+/// What is left to be made current. `held_up`: why nothing was lately.
+#[must_use]
+pub fn left(rebuild: &Rebuild, held_up: &str) -> Option<String> {
     let Rebuild { behind_copies, left_bytes, .. } = *rebuild;
     if behind_copies == 0 {
         return None;
     }
     let speed = match (rebuild.bytes_per_second, rebuild.eta_seconds) {
         (Some(rate), Some(eta)) => format!("{}/s, {} left", Bytes(rate as u64), uptime(eta)),
-        _ => "waiting for their nodes".to_string(),
+        _ => held_up.to_string(),
     };
     Some(format!("{behind_copies} copies to be made current: {}, {speed}", Bytes(left_bytes)))
 }
@@ -62,6 +76,17 @@ mod tests {
         let times = [0.0, 4e-8, 1e-6, 0.000_42, 0.000_999_6, 0.001_25, 0.9996, 1_234.0, f64::NAN, -1.0].map(seconds);
         assert_eq!(times, ["0", "0", "1us", "420us", "1ms", "1.25ms", "1s", "1234s", "-", "-"]);
         assert!((0..64).all(|bit| count(1 << bit).len() <= 6 && bytes((1 << bit) - 1).len() <= 6));
+    }
+
+    #[test]
+    fn copies_wait_for_nodes_only_where_one_is_away() {
+        let full = ["node 1 is full".to_string()];
+        assert_eq!(held_up(true, &[]), "waiting for their nodes");
+        assert_eq!(held_up(false, &full), "held up by devices that fail: node 1 is full");
+        assert!(held_up(true, &full).contains("their nodes") && held_up(true, &full).contains("node 1"));
+        assert_eq!(held_up(false, &[]), "about to begin");
+        let rebuild = Rebuild::of(2, 1 << 20, None);
+        assert_eq!(left(&rebuild, "for a reason").unwrap(), "2 copies to be made current: 2 MiB, for a reason");
     }
 
     #[test]

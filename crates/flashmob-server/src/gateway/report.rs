@@ -229,7 +229,5 @@ fn copies_report(status: CopiesStatus, scrub: ScrubReport, trouble: Option<Strin
 /// Why nothing is served for so long.
 pub(super) fn waits_for(left: Duration) -> String {
     let seconds = left.as_secs().max(1);
-    format!(
-        "the end of its map was damaged, so it waits for the nodes that may know what is missing, for {seconds} s at most"
-    )
+    format!("its map may lack decisions, so it waits for the nodes that may know them, for {seconds} s at most")
 }

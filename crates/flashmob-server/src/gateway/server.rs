@@ -332,6 +332,7 @@ impl GatewayServer {
             memory_bytes: config.memory_bytes,
             clients_max: config.connections + CHOOSING_MAX,
             keeps_live: is_watched,
+            config_name: config_path.map_or_else(|| "CONFIG".to_string(), |path| path.display().to_string()),
             extent_ids: memory.as_ref().map_or_else(|| named_extents(config), ExtentMemory::extent_ids),
             ..GatewayConfig::new(id, session, volumes)
         })?;

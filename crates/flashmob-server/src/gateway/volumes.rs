@@ -265,6 +265,7 @@ fn pass_details(status: &PassStatus) -> PassDetails {
         due_in_seconds: status.due_in.map(seconds),
         found_blocks: status.found,
         left_out: status.left_out,
+        behind_copies: status.behind,
     }
 }
 
@@ -322,5 +323,6 @@ fn node_details(number: usize, node: NodeOfVolume, member: Option<(MemberStatus,
         offered: member.offered.map(hex),
         scrub,
     });
-    NodeDetails { number, name: node.name, state: node.state, refusal: node.refusal, size_bytes, member }
+    let device_fails = node.failures.words();
+    NodeDetails { number, name: node.name, state: node.state, refusal: node.refusal, size_bytes, device_fails, member }
 }

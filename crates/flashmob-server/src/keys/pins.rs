@@ -55,7 +55,7 @@ pub enum PinError {
     Known(ExtentId, PublicKey),
     /// Another extent has the key.
     #[error(
-        "extent {0} has this key already: a key proves one extent. If that extent is gone, `flashmob key unpin` it first; otherwise start the other node with --new-key"
+        "extent {0} has this key already: a key proves one extent. If that extent is gone, `flashmob key unpin CONFIG {0}` first; otherwise start the other node with --new-key"
     )]
     Shared(ExtentId),
     /// There is no pin for the extent.

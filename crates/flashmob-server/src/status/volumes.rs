@@ -152,6 +152,9 @@ pub struct PassDetails {
     pub found_blocks: u64,
     /// Ranges that the same one left out, of some copies or of all: their nodes were away or failed to read them.
     pub left_out: u32,
+    /// Copies that lacked something when the same one came to their chunk: it did not compare them.
+    #[serde(default)]
+    pub behind_copies: u32,
 }
 
 /// Neighbouring blocks that cannot be mended.
@@ -210,6 +213,9 @@ pub struct NodeDetails {
     pub refusal: Option<String>,
     /// Size of its extent, once known.
     pub size_bytes: Option<u64>,
+    /// What its device fails, as in `is full`; absent if it is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_fails: Option<String>,
     /// Its part in a volume with copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberDetails>,

@@ -97,9 +97,9 @@ impl Gateway {
                 self.actions.push_back(Action::VerifyClaim { node, within });
                 let first =
                     || format!("it says that this gateway is not in charge, which its mirror has to show: {why}");
-                if is_told { unproven(why) } else { first() }
+                if is_told { self.unproven(node, why) } else { first() }
             }
-            Some(Claimed::Refused) | None => unproven(why),
+            Some(Claimed::Refused) | None => self.unproven(node, why),
         }
     }
 
@@ -108,7 +108,14 @@ impl Gateway {
         let Some((volume, member)) = self.nodes.get(node).map(|node| (node.volume, node.extent as u16)) else { return };
         match self.with_copies(now, volume, |copies, cx| copies.claim_answered(cx, member, proof)).flatten() {
             Some(Ok(why)) => self.depose(now, volume, &why),
-            Some(Err(text)) => self.nodes[node].refusal = self.nodes[node].refusal.is_some().then_some(text),
+            Some(Err((why, is_news))) => {
+                let text = self.unproven(node, &why);
+                if is_news {
+                    let name = self.nodes[node].name.clone();
+                    self.actions.push_back(Action::Tell(Event::NodeWarning(name, text.clone())));
+                }
+                self.nodes[node].refusal = self.nodes[node].refusal.is_some().then_some(text);
+            }
             None => {}
         }
     }
@@ -124,18 +131,26 @@ impl Gateway {
             told.map(|(epoch, version)| generation_of(epoch, version)).max().filter(|needed| *needed > most)?;
         Some(format!(
             "it tells of a state of the map of generation {needed} of the keys, and there is none later than {most}: it lies, or what it \
-             remembers is damaged; {REMEDY}"
+             remembers is damaged; {}",
+            self.distrust(welcome.extent_id)
         ))
     }
-}
 
-/// The remedy for a node that lies.
-const REMEDY: &str = "if it is not to be trusted, take its key away with `flashmob key unpin CONFIG EXTENT`, and replace it with `flashmob volume replace`";
+    /// The remedy for a node that lies.
+    fn distrust(&self, extent_id: [u8; 16]) -> String {
+        format!(
+            "if it is not to be trusted, take its key away with `flashmob key unpin {} {:032x}`, and replace it with `flashmob volume replace`",
+            self.config.config_name,
+            u128::from_be_bytes(extent_id)
+        )
+    }
 
-fn unproven(why: &str) -> String {
-    format!(
-        "it says without proof that this gateway is not in charge, and the volume is served without it: {REMEDY}. It says: {why}"
-    )
+    fn unproven(&self, node: usize, why: &str) -> String {
+        let remedy = self.distrust(self.nodes[node].extent_id.unwrap_or_default());
+        format!(
+            "it says without proof that this gateway is not in charge, and the volume is served without it: {remedy}. It says: {why}"
+        )
+    }
 }
 
 /// The outcome of a claim.
@@ -199,8 +214,8 @@ impl Copies {
         are_all || cx.now - since >= BELIEVED_AFTER
     }
 
-    /// Why another gateway is in charge, if that is shown; else why the node is refused.
-    fn claim_answered(&mut self, cx: &mut Cx<'_>, member: u16, proof: Proof) -> Option<Result<String, String>> {
+    /// Why another gateway is in charge, if that is shown; else what the node says, and whether that it was not shown is news.
+    fn claim_answered(&mut self, cx: &mut Cx<'_>, member: u16, proof: Proof) -> Option<Result<String, (String, bool)>> {
         let map_id = self.image.map_id();
         let claim = self.claims.of.get_mut(&member)?;
         claim.asked.take()?;
@@ -214,12 +229,10 @@ impl Copies {
             return Some(Ok(claim.why.clone()));
         }
         claim.unproven = Some(cx.now);
-        let text = unproven(&claim.why);
-        if !std::mem::replace(&mut claim.is_told, true) {
-            cx.tell(Event::NodeWarning(cx.name(member), text.clone()));
-        }
+        let is_news = !std::mem::replace(&mut claim.is_told, true);
+        let why = claim.why.clone();
         self.serve_held(cx);
-        Some(Err(text))
+        Some(Err((why, is_news)))
     }
 
     /// How long a node may take to show a mirror of this map.

@@ -194,6 +194,11 @@ impl Cx<'_> {
         self.nodes.get(self.node(member)).map(|node| node.name.clone()).unwrap_or_default()
     }
 
+    /// Names of members, for a sentence.
+    pub(super) fn names(&self, members: &[u16]) -> String {
+        members.iter().map(|&member| self.name(member)).collect::<Vec<_>>().join(", ")
+    }
+
     /// Tells the owner something about the volume.
     pub(super) fn tell_of_volume(&mut self, text: String) {
         let name = self.spec.name.clone();

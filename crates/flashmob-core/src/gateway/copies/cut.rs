@@ -82,9 +82,9 @@ impl Copies {
         if !away.is_empty() && !left.is_zero() {
             if !was_told {
                 let text = format!(
-                    "the end of its map was damaged, and was dropped; nothing is served before these nodes are linked, or {} s are over: {}",
+                    "nothing is served before these nodes are linked, or {} s are over, as they may know decisions that the map lacks: {}",
                     patience.as_secs_f64(),
-                    self.names(cx, &away)
+                    cx.names(&away)
                 );
                 cx.tell_of_volume(text);
             }
@@ -92,19 +92,15 @@ impl Copies {
         }
         if !away.is_empty() {
             let text = format!(
-                "it is served without nodes that may know what the dropped end of its map said: {}. If one of them has acknowledged changes \
-                 that others lack, old bytes may be read",
-                self.names(cx, &away)
+                "it is served without nodes that may know decisions that its map lacks: {}. If one of them has acknowledged changes that others \
+                 lack, old bytes may be read",
+                cx.names(&away)
             );
             cx.tell_of_volume(text);
         }
         self.cut = None;
         self.decide(Record::Cut { is_cut: false });
         self.serve_held(cx);
-    }
-
-    fn names(&self, cx: &Cx<'_>, members: &[u16]) -> String {
-        members.iter().map(|&member| cx.name(member)).collect::<Vec<_>>().join(", ")
     }
 
     /// Why nothing is served, while that is so.

@@ -5,6 +5,7 @@
 //! are on record, in mirrors as well.
 
 use super::log::Waiter;
+use super::moves::unheard;
 use super::{Copies, Cx, MoveError};
 use crate::copies::{PlacementError, Record};
 use crate::gateway::Gateway;
@@ -97,6 +98,9 @@ pub enum ResizeError {
         Bytes(*fit_bytes)
     )]
     NoRoom { fit_bytes: u64 },
+    /// Nodes that are linked are full, and some are not linked.
+    #[error("there is no room for so much on the nodes that are linked: {} would fit; {}", Bytes(*fit_bytes), unheard(names))]
+    NoRoomYet { fit_bytes: u64, names: String },
     /// It is not known yet what a node's free slots hold.
     #[error("the free room of node {node} is being looked through; try again in a moment")]
     Searching { node: u16 },
@@ -138,7 +142,11 @@ impl Copies {
         }
         let records = self.image.grown(chunks, &closed, |member, slot| self.takes_chunk(member, slot));
         let records = records.map_err(|error| match error {
-            PlacementError::TooLarge { fit, .. } => ResizeError::NoRoom { fit_bytes: has_bytes + fit * chunk_bytes },
+            PlacementError::TooLarge { fit, .. } => {
+                let fit_bytes = has_bytes + fit * chunk_bytes;
+                let unlinked = self.names_of_unlinked(cx, &self.image.leaving().collect());
+                unlinked.map_or(ResizeError::NoRoom { fit_bytes }, |names| ResizeError::NoRoomYet { fit_bytes, names })
+            }
             other => ResizeError::Placement(other),
         })?;
         if is_dry {

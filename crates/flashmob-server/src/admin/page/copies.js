@@ -13,7 +13,7 @@ export function drawCopies({ live }) {
 
 function left({ behind_copies: behind, left_bytes: bytesLeft, bytes_per_second: rate, eta_seconds: eta }) {
 	if (!behind) return "none behind";
-	const speed = eta != null ? `${bytes(rate)}/s, ${longTime(eta)} left` : "waiting for their nodes";
+	const speed = eta != null ? `${bytes(rate)}/s, ${longTime(eta)} left` : "waiting";
 	return `${plural(behind, "copy", "copies")} to be made current: ${bytes(bytesLeft)}, ${speed}`;
 }
 

@@ -9,7 +9,7 @@ use flashmob_core::copies::{Found, Record, RecoverError, Recovered, Terms, Unrea
 
 use super::recall::Told;
 use super::{Asking, ask_all, check_places, named};
-use crate::config::Config;
+use crate::config::{Config, NodeConfig};
 use crate::gateway::identity::home_of;
 use crate::gateway::map_file::MapFile;
 use crate::gateway::maps::{check, map_path};
@@ -28,6 +28,8 @@ pub struct Recovery {
     pub recovered: Recovered,
     /// The nodes, by their numbers.
     pub nodes: Vec<NodeFound>,
+    /// The configuration, as commands that are advised name it.
+    pub config_name: String,
 }
 
 /// What a map is recovered from.
@@ -103,8 +105,13 @@ impl Recovery {
         check_places(&volume, &told)?;
         let recovered = recover(&found(&told), &terms).map_err(explain)?;
         let answered = volume.nodes.iter().zip(&told).filter(|(_, told)| told.is_ok());
-        let largest = recovered.largest.and_then(|at| answered.map(|(node, _)| node.source.name()).nth(at));
-        check_generation(&recovered, generation, largest.as_deref())?;
+        let unpin = |(node, told): (&NodeConfig, &Result<Told, String>)| {
+            let extent =
+                told.as_ref().map_or_else(|_| "EXTENT".to_string(), |told| ExtentId(told.extent_id).to_string());
+            (node.source.name(), format!("flashmob key unpin {} {extent}", config_path.display()))
+        };
+        let largest = recovered.largest.and_then(|at| answered.map(unpin).nth(at));
+        check_generation(&recovered, generation, largest)?;
         take_sizes(&mut volume, &recovered.image).iter().for_each(Note::log);
         check(&volume, &copies, &recovered.image).context("the recovered map does not fit the configuration")?;
         check_members(&told, &recovered)?;
@@ -128,7 +135,7 @@ impl Recovery {
             }
         });
         let nodes = nodes.collect();
-        Ok(Recovery { path, recovered, nodes })
+        Ok(Recovery { path, recovered, nodes, config_name: config_path.display().to_string() })
     }
 
     /// What may be lost with this map: a sentence for each node that is missing, or knows of something that the map lacks.
@@ -139,8 +146,10 @@ impl Recovery {
             let text = if let Some(generation) = node.claims {
                 format!(
                     "it says that it has obeyed a gateway with a key of generation {generation}, and nothing that a gateway has signed shows that: it is not \
-                     believed, and will refuse this map. It lies, or what it remembers is damaged: take its key away (`flashmob key unpin`), or start it with \
-                     --forget, and replace its extent with `flashmob volume replace`"
+                     believed, and will refuse this map. It lies, or what it remembers is damaged: take its key away (`flashmob key unpin {} {}`), or start it with \
+                     --forget, and replace its extent with `flashmob volume replace`",
+                    self.config_name,
+                    node.extent.as_ref().map_or_else(|_| "EXTENT".to_string(), ExtentId::to_string)
                 )
             } else if let (Err(error), true) = (&node.extent, missing.contains(&number)) {
                 format!("it was not found: {error}")
@@ -216,12 +225,12 @@ fn explain(error: RecoverError) -> anyhow::Error {
 
 /// Refuses a map that no node would take from a gateway with a key of that generation.
 ///
-/// `largest` is the node with the largest numbers, if only its word tells them.
-fn check_generation(recovered: &Recovered, generation: u64, largest: Option<&str>) -> anyhow::Result<()> {
+/// `largest` is the node with the largest numbers, if only its word tells them, and the command that takes its key away.
+fn check_generation(recovered: &Recovered, generation: u64, largest: Option<(String, String)>) -> anyhow::Result<()> {
     let needed = recovered.generation;
-    let by = largest.map_or_else(String::new, |name| {
+    let by = largest.map_or_else(String::new, |(name, unpin)| {
         format!(
-            ". Only node {name} says so: if it is not to be trusted, take its key away (`flashmob key unpin`), and recover the map without it, with --accept-loss"
+            ". Only node {name} says so: if it is not to be trusted, take its key away (`{unpin}`), and recover the map without it, with --accept-loss"
         )
     });
     anyhow::ensure!(

@@ -56,7 +56,7 @@ pub fn of_volumes(volumes: &[VolumeReport], generation: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut number = 0;
     for (volume, report) in volumes.iter().enumerate() {
-        let of_copies = report.copies.iter().flat_map(of_copies);
+        let of_copies = report.copies.iter().flat_map(|copies| of_copies(copies, &report.nodes));
         findings.extend(of_copies.map(|finding| finding.of_volume(volume)));
         for node in &report.nodes {
             let of_node = of_node(node, generation).into_iter();
@@ -67,13 +67,30 @@ pub fn of_volumes(volumes: &[VolumeReport], generation: u64) -> Vec<Finding> {
     findings
 }
 
-fn of_copies(copies: &CopiesReport) -> Vec<Finding> {
+/// What gives chunks their copies again.
+pub(super) fn copies_remedy(nodes: &[NodeOfVolume]) -> &'static str {
+    let is_away = |node: &NodeOfVolume| node.is_paused || !["ready", "drained", REMOVED].contains(&&*node.state);
+    let is_any_away = nodes.iter().any(|node| is_away(node) && node.failures.failing.is_empty());
+    let is_any_failing = nodes.iter().any(|node| !node.failures.failing.is_empty());
+    match (is_any_away, is_any_failing) {
+        (true, _) => {
+            "bring back the nodes that are away, and switch off no other; `flashmob volume show` says which have it"
+        }
+        (false, true) => {
+            "mend the devices that fail, as their nodes get no copies; switch off no node: `flashmob volume show` says which have it"
+        }
+        (false, false) => "switch off no node before they are made again; `flashmob volume show` says which have it",
+    }
+}
+
+fn of_copies(copies: &CopiesReport, nodes: &[NodeOfVolume]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if copies.fewest_current == 1 && copies.copies > 1 {
         let found = "some chunks have one copy left";
-        let remedy =
-            "bring back the nodes that are away, and switch off no other; `flashmob volume show` says which have it";
-        findings.push(Finding::new(Cause::Copies, Severity::Wrong, found, remedy).with_command("flashmob volume show"));
+        findings.push(
+            Finding::new(Cause::Copies, Severity::Wrong, found, copies_remedy(nodes))
+                .with_command("flashmob volume show"),
+        );
     } else if copies.fewest_current < copies.copies {
         let found = format!("some chunks have {} of {} copies", copies.fewest_current, copies.copies);
         findings.push(Finding::new(Cause::Copies, Severity::Wrong, found, ""));

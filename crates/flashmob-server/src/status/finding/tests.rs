@@ -6,6 +6,8 @@ use flashmob_core::diagnosis::{Kind, Trouble};
 use super::*;
 use crate::admin::samples;
 use crate::status::condition::ConditionReport;
+use crate::status::failures::FailedReport;
+use crate::status::report::NodeOfVolume;
 
 fn trouble(kind: Kind, value: f64, others: f64, share: Option<f64>) -> String {
     of_trouble(&Trouble { node: 0, kind, value, others, share }, None, Some("10.0.0.5:40112")).sentence(&[])
@@ -118,4 +120,19 @@ fn a_sentence_names_the_place_once() {
         Finding::new(Cause::Rot, Severity::Severe, "bad", "").with_command("do it").sentence(&[]),
         "bad: `do it`"
     );
+}
+
+#[test]
+fn nobody_is_to_bring_back_nodes_where_none_is_away() {
+    let mut nodes = samples::gateway().gateway.unwrap().volumes.swap_remove(0).nodes;
+    nodes.extend(nodes.clone());
+    nodes.iter_mut().for_each(|node| (node.state, node.is_paused) = ("ready".to_string(), false));
+    nodes.iter_mut().for_each(|node| node.failures = Default::default());
+    let of = |nodes: &[NodeOfVolume]| states::copies_remedy(nodes);
+    assert!(of(&nodes).starts_with("switch off no node"), "{}", of(&nodes));
+    let failed = FailedReport { op: "writes".to_string(), reason: "full".to_string(), count: 1, seconds_ago: 1.0 };
+    nodes[0].failures.failing.push(failed);
+    assert!(of(&nodes).starts_with("mend the devices that fail"), "{}", of(&nodes));
+    nodes[1].state = "waiting".to_string();
+    assert!(of(&nodes).starts_with("bring back the nodes that are away"), "{}", of(&nodes));
 }

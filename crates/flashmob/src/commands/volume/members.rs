@@ -145,6 +145,12 @@ fn state(node: &NodeDetails) -> State {
 
 /// Waits until a node is used. Returns the size of its extent.
 fn wait(args: &AddArgs, answer: &AddAnswer) -> anyhow::Result<u64> {
+    super::say_when_interrupted(format!(
+        "node {number} stays on record, and is used as soon as it can be; `flashmob volume remove {gateway} {} {number}` takes it out",
+        printable(&args.volume),
+        number = answer.node,
+        gateway = args.admin.words()
+    ))?;
     let (begun, mut answered) = (Instant::now(), Instant::now());
     loop {
         let looked = args.admin.open().and_then(|target| volumes(&target));
@@ -163,7 +169,7 @@ fn wait(args: &AddArgs, answer: &AddAnswer) -> anyhow::Result<u64> {
         answered = Instant::now();
         match state {
             State::Used(size_bytes) => return Ok(size_bytes),
-            State::Unusable(why) => bail!("node {} is on record, but {why}", answer.node),
+            State::Unusable(why) => bail!("node {} is on record, but {why}{}", answer.node, taken_out(args, answer)),
             State::Waiting(why) if begun.elapsed() >= args.timeout => bail!(
                 "node {} is on record, and will be used as soon as it can be; so far: {why}. It can be removed again: flashmob volume remove",
                 answer.node
@@ -171,6 +177,17 @@ fn wait(args: &AddArgs, answer: &AddAnswer) -> anyhow::Result<u64> {
             State::Waiting(_) => std::thread::sleep(LOOK_EVERY),
         }
     }
+}
+
+/// How a node that cannot be used is taken out again.
+fn taken_out(args: &AddArgs, answer: &AddAnswer) -> String {
+    let anew = if args.size.is_some() { ", with the size that its extent has, or without --size" } else { "" };
+    format!(
+        ". `flashmob volume remove {} {} {}` takes it out again; then it can be added anew{anew}",
+        args.admin.words(),
+        printable(&answer.volume),
+        answer.node
+    )
 }
 
 pub fn remove(args: &RemoveArgs) -> anyhow::Result<()> {

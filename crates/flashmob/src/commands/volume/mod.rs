@@ -55,6 +55,15 @@ enum Command {
     Convert(convert::ConvertArgs),
 }
 
+/// While a command waits for what the gateway does, Ctrl-C ends the command alone: then it says what goes on, and how that is ended.
+fn say_when_interrupted(goes_on: String) -> anyhow::Result<()> {
+    flashmob_node::signals::each_signal(move || {
+        // Behind the line that shows how far it is.
+        let _ = writeln!(io::stderr(), "\n{goes_on}");
+        std::process::exit(i32::from(crate::commands::tell::STATUS_INTERRUPTED));
+    })
+}
+
 /// Runs the subcommand.
 pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
     match &args.command {

@@ -221,8 +221,19 @@ pub(super) fn why(moves: &MovesDetails) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
+/// What is true when this command is interrupted.
+fn goes_on(admin: &AdminArgs, request: &MoveRequest) -> String {
+    let (gateway, volume) = (admin.words(), printable(&request.volume));
+    let end = match request.node {
+        Some(number) => format!("flashmob volume drain {gateway} {volume} {number} --cancel"),
+        None => format!("flashmob volume rebalance {gateway} {volume} --cancel"),
+    };
+    format!("copies go on moving; `flashmob volume show {gateway} {volume}` says how far that is, `{end}` ends it")
+}
+
 /// Waits until all has moved, with a progress line.
 fn wait(admin: &AdminArgs, request: &MoveRequest, answer: &MoveAnswer) -> anyhow::Result<()> {
+    super::say_when_interrupted(goes_on(admin, request))?;
     let mut line = ProgressLine::new("moving copies");
     let (mut answered, mut moved, mut told) = (Instant::now(), Instant::now(), None);
     let mut total = answer.bytes;

@@ -140,7 +140,7 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<()> {
 
 impl Report {
     fn of(recovery: &Recovery) -> Report {
-        let Recovery { path, recovered, nodes } = recovery;
+        let Recovery { path, recovered, nodes, .. } = recovery;
         let (epoch, version) = recovered.of;
         let mut found = (0..).zip(nodes).filter(|(_, node)| node.extent.is_ok()).map(|(number, _)| number);
         let from_node = recovered.from.and_then(|at| found.nth(at));

@@ -164,6 +164,11 @@ fn ask(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offered: 
 
 /// Waits until all copies on the node are current, with a progress line. Returns their bytes.
 pub(super) fn wait(which: &NodeArgs, number: usize, doing: &'static str) -> anyhow::Result<u64> {
+    super::say_when_interrupted(format!(
+        "copies go on being made equal; `flashmob volume show {} {}` says how far that is",
+        which.admin.words(),
+        printable(&which.volume)
+    ))?;
     let mut line = ProgressLine::new(doing);
     let (mut answered, mut moved, mut last) = (Instant::now(), Instant::now(), u64::MAX);
     loop {

@@ -74,6 +74,8 @@ struct Outcome {
     mending_chunks: usize,
     /// Ranges that were left out, of some copies or of all.
     left_out: u32,
+    /// Copies that lacked something, and so were not compared.
+    behind_copies: u32,
     /// What cannot be mended.
     bad: Vec<BadPlace>,
     unlisted_blocks: u64,
@@ -102,6 +104,7 @@ pub fn run(args: &ScrubArgs) -> anyhow::Result<()> {
         mended_blocks: after.mended_blocks.saturating_sub(before.mended_blocks),
         mending_chunks: after.mending_chunks,
         left_out: after.compare.left_out,
+        behind_copies: after.compare.behind_copies,
         bad: after.bad,
         unlisted_blocks: after.unlisted_blocks,
     };
@@ -121,13 +124,23 @@ pub fn run(args: &ScrubArgs) -> anyhow::Result<()> {
 /// The outcome in sentences.
 fn told(outcome: &Outcome) -> Vec<String> {
     let mut lines = vec![match (outcome.found_blocks, outcome.mended_blocks) {
-        (0, _) => "every block matches its checksum on all copies, and they are equal".to_string(),
+        (0, _) if outcome.left_out == 0 && outcome.behind_copies == 0 => {
+            "every block matches its checksum on all copies, and they are equal".to_string()
+        }
+        (0, _) => "every block that was compared matches its checksum, and its copies are equal".to_string(),
         (found, mended) => format!("{found} blocks did not match or differed; {mended} were written again"),
     }];
     if outcome.left_out > 0 {
         lines.push(format!(
             "{} parts were left out, of some copies or of all: their nodes were away or could not read them",
             outcome.left_out
+        ));
+    }
+    if outcome.behind_copies > 0 {
+        lines.push(format!(
+            "{} copies were not compared, as they lacked something: they are made equal while their nodes are there. `flashmob volume show` says how far \
+             that is; compare again then",
+            outcome.behind_copies
         ));
     }
     if outcome.mending_chunks > 0 {
@@ -153,8 +166,17 @@ fn details(args: &ScrubArgs) -> anyhow::Result<ScrubDetails> {
     Ok(copies.scrub.clone())
 }
 
+/// What is true when this command is interrupted.
+fn goes_on(admin: &AdminArgs, volume: &str) -> String {
+    let (gateway, volume) = (admin.words(), printable(volume));
+    format!(
+        "the scrub goes on; `flashmob volume show {gateway} {volume}` says how far it is, `flashmob volume scrub {gateway} {volume} --stop` ends it"
+    )
+}
+
 /// Waits until the scrub has gone through, with a progress line. Returns the bytes of the volume.
 fn wait(args: &ScrubArgs, begun: Instant) -> anyhow::Result<u64> {
+    super::say_when_interrupted(goes_on(&args.admin, &args.volume))?;
     let mut line = ProgressLine::new("scrubbing");
     let (mut answered, mut first, mut told) = (Instant::now(), None, None);
     loop {
@@ -211,6 +233,7 @@ mod tests {
             mended_blocks: 3,
             mending_chunks: 0,
             left_out: 0,
+            behind_copies: 0,
             bad: Vec::new(),
             unlisted_blocks: 0,
         }
@@ -219,6 +242,11 @@ mod tests {
     #[test]
     fn what_was_found_is_said_with_what_became_of_it() {
         assert_eq!(told(&outcome()), ["every block matches its checksum on all copies, and they are equal"]);
+        let lines = told(&Outcome { behind_copies: 7, ..outcome() });
+        assert!(
+            lines[0].starts_with("every block that was compared") && lines[1].starts_with("7 copies were not compared"),
+            "{lines:?}"
+        );
         let bad = BadPlace { offset_bytes: 8192, bytes: 4096, flaw: "differs".to_string(), nodes: vec![0, 2] };
         let lines = told(&Outcome { found_blocks: 4, left_out: 2, mending_chunks: 1, bad: vec![bad], ..outcome() });
         assert_eq!(lines[0], "4 blocks did not match or differed; 3 were written again");

@@ -14,7 +14,7 @@ use flashmob_text::{Colour, Row, Side, Table};
 use super::moves::why;
 use super::{named, volumes};
 use crate::commands::admin_target::AdminArgs;
-use crate::commands::status::units::{left, printable, shortened, uptime};
+use crate::commands::status::units::{held_up, left, printable, shortened, uptime};
 use crate::commands::tell::Form;
 
 const WIDTH: usize = 120;
@@ -43,6 +43,9 @@ pub struct ShowArgs {
     /// Only this volume.
     #[arg(value_name = "VOLUME")]
     volume: Option<String>,
+    /// Show the extent of each node as well, which `flashmob key unpin` takes.
+    #[arg(long)]
+    extents: bool,
     /// Output format: a table, or the JSON of /volumes (schema/volumes-1.json).
     #[arg(long, value_enum, default_value = "table")]
     output: Form,
@@ -59,7 +62,9 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let texts: Vec<String> = report.volumes.iter().map(|volume| page(volume, colour)).collect();
+    let page =
+        |volume: &VolumeDetails| page(volume, colour) + &if args.extents { extents(volume) } else { String::new() };
+    let texts: Vec<String> = report.volumes.iter().map(page).collect();
     out.write_all(texts.join("\n").as_bytes())?;
     Ok(())
 }
@@ -72,7 +77,7 @@ pub(super) fn page(volume: &VolumeDetails, colour: bool) -> String {
     let present = || volume.nodes.iter().filter(|node| node.state != REMOVED);
     line(format!("volume {}, {size}, {} nodes", printable(&volume.name), present().count()));
     if let Some(copies) = &volume.copies {
-        copies_lines(copies).into_iter().for_each(&mut line);
+        copies_lines(copies, &held_up_by(&volume.nodes)).into_iter().for_each(&mut line);
     }
     let has_copies = volume.copies.is_some();
     let columns = if has_copies { SIDES.len() } else { 3 };
@@ -86,7 +91,30 @@ pub(super) fn page(volume: &VolumeDetails, colour: bool) -> String {
     text
 }
 
-fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
+/// Why copies are not made current.
+fn held_up_by(nodes: &[NodeDetails]) -> String {
+    let behind = nodes.iter().filter(|node| node.member.as_ref().is_some_and(|member| member.behind > 0));
+    let is_away = |node: &&NodeDetails| {
+        node.state != "ready"
+            || node.member.as_ref().is_some_and(|member| member.is_paused || member.out_seconds.is_some())
+    };
+    let away = behind.clone().filter(|node| node.device_fails.is_none()).any(|node| is_away(&node));
+    let failing = |node: &NodeDetails| Some(format!("node {} {}", node.number, printable(node.device_fails.as_ref()?)));
+    held_up(away, &behind.filter_map(failing).collect::<Vec<_>>())
+}
+
+/// The extents that nodes have.
+fn extents(volume: &VolumeDetails) -> String {
+    let mut table = Table::new(&[Right, Left, Left]);
+    table.plain(["node", "address", "extent"]);
+    for node in volume.nodes.iter().filter(|node| node.state != REMOVED) {
+        let extent = node.member.as_ref().and_then(|member| member.extent.as_deref()).unwrap_or("not known");
+        table.plain([node.number.to_string(), printable(&node.name), printable(extent)]);
+    }
+    table.lines(WIDTH, false).into_iter().fold(String::new(), |text, line| text + &line + "\n")
+}
+
+fn copies_lines(copies: &CopiesDetails, held_up: &str) -> Vec<String> {
     let CopiesDetails { copies: wanted, fewest_current, chunks, chunk_bytes, .. } = *copies;
     let mut lines = Vec::new();
     if fewest_current < wanted {
@@ -94,7 +122,7 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
     }
     let s = if wanted == 1 { "copy" } else { "copies" };
     lines.push(format!("{wanted} {s} of {chunks} chunks of {}", Bytes(chunk_bytes)));
-    lines.extend(left(&copies.rebuild));
+    lines.extend(left(&copies.rebuild, held_up));
     lines.extend(moves_line(&copies.moves));
     lines.push(scrub_line(&copies.scrub.compare));
     if copies.scrub.mending_chunks > 0 {
@@ -224,6 +252,9 @@ fn row(node: &NodeDetails, has_copies: bool) -> Row {
 fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
     let mut notes = Vec::new();
     let number = node.number;
+    if let Some(fails) = &node.device_fails {
+        notes.push(format!("node {number}: its device {}; `flashmob status` has the remedy", printable(fails)));
+    }
     if let Some(scrub) = node.member.as_ref().map(|member| &member.scrub).filter(|scrub| scrub.is_running) {
         let waits = scrub.waits.as_ref().map(|why| format!("; waiting: {}", printable(why))).unwrap_or_default();
         let (done, total) = (Bytes(scrub.done_bytes), Bytes(scrub.total_bytes));
@@ -288,4 +319,17 @@ fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
         });
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nodes_extent_is_told() {
+        let node = super::super::tests::details(1);
+        let volume = VolumeDetails { name: "pool".to_string(), size_bytes: None, copies: None, nodes: vec![node] };
+        let text = extents(&volume);
+        assert!(text.contains(&format!("1  192.168.1.11:7411  {}", "0f".repeat(16))), "{text}");
+    }
 }

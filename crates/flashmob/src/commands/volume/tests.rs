@@ -31,6 +31,7 @@ pub(super) fn details(number: usize) -> NodeDetails {
         state: "ready".to_string(),
         refusal: None,
         size_bytes: Some(64 << 20),
+        device_fails: None,
         member: Some(member),
     }
 }
@@ -88,7 +89,13 @@ fn what_is_to_be_done_is_said() {
     assert!(text.contains("6 copies to be made current: 24 MiB, 7.63 MiB/s, 3 s left\n"), "{text}");
     assert!(text.contains("flashmob volume replace ADDR:PORT pool 1"), "{text}");
     volume.copies.as_mut().unwrap().rebuild = Rebuild::of(6, 4 << 20, None);
-    assert!(show::page(&volume, false).contains("24 MiB, waiting for their nodes"));
+    volume.nodes[1].member.as_mut().unwrap().behind = 6;
+    assert!(show::page(&volume, false).contains("24 MiB, waiting for their nodes\n"));
+    // A node whose device is full is there.
+    (volume.nodes[1].state, volume.nodes[1].device_fails) = ("ready".to_string(), Some("is full".to_string()));
+    let text = show::page(&volume, false);
+    assert!(text.contains("24 MiB, held up by devices that fail: node 1 is full\n"), "{text}");
+    assert!(text.contains("node 1: its device is full; `flashmob status` has the remedy"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The picture: one sentence, the nodes, their latency over time, where the slowest one's time goes, copies.
 
-use flashmob_node::status::units::{count, left, printable, seconds, uptime};
+use flashmob_node::status::units::{HELD_UP, count, left, printable, seconds, uptime};
 use flashmob_server::status::finding::{Finding, Severity};
 use flashmob_server::status::live::{LiveNode, LiveReport};
 use flashmob_server::status::report::REMOVED;
@@ -220,7 +220,7 @@ impl View {
         volumes
             .map(|(volume, copies)| {
                 let scrub = if copies.is_scrubbing { "; scrubbing" } else { "" };
-                let rebuild = left(&copies.rebuild).unwrap_or_else(|| "none behind".to_string());
+                let rebuild = left(&copies.rebuild, HELD_UP).unwrap_or_else(|| "none behind".to_string());
                 let colour = if copies.fewest_current < copies.copies { Color::Yellow } else { Color::Green };
                 Line::from(vec![
                     Span::styled("copies:  ", Modifier::BOLD),

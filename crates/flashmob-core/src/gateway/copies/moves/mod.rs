@@ -33,6 +33,7 @@ use crate::units::Time;
 
 use freed::Freed;
 use orphans::Search;
+pub(super) use wishes::unheard;
 pub use wishes::{MoveError, MovesStatus, Outlook};
 
 /// How often is planned anew while nothing can be done.
@@ -190,6 +191,15 @@ impl Copies {
             !is_in || !self.is_usable(cx, member) || !self.members[usize::from(member)].takes_guests(cx.now)
         };
         (0..self.members.len() as u16).filter(is_closed).collect()
+    }
+
+    /// The names of members that could take copies if they were linked, apart from those that are `leaving`. `None` if there are none.
+    pub(super) fn names_of_unlinked(&self, cx: &Cx<'_>, leaving: &BTreeSet<u16>) -> Option<String> {
+        let could =
+            |member: &u16| !leaving.contains(member) && !self.image.is_gone(*member) && !self.image.is_joining(*member);
+        let is_away = |member: &u16| could(member) && !cx.is_linked(*member);
+        let away: Vec<u16> = (0..self.members.len() as u16).filter(is_away).collect();
+        (!away.is_empty()).then(|| cx.names(&away))
     }
 
     /// Whether it is on record that a member may have copies.

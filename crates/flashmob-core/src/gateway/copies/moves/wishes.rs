@@ -25,6 +25,12 @@ pub enum MoveError {
         Bytes(free.saturating_mul(*chunk_bytes))
     )]
     NoRoom { copies: u32, free: u64, chunk_bytes: u64 },
+    /// Other nodes that are linked are full, and some are not linked.
+    #[error(
+        "{copies} copies would have no room on other nodes that are linked, in other domains than their other copies; {}",
+        unheard(names)
+    )]
+    NoRoomYet { copies: u32, names: String },
     /// A later gateway is in charge.
     #[error("another gateway is in charge of the volume: {0}")]
     Deposed(String),
@@ -33,8 +39,8 @@ pub enum MoveError {
     MapTrouble,
     /// The map's end was dropped, and nodes are waited for: a decision now would keep them from being taken from their mirrors.
     #[error(
-        "the end of the volume's map was damaged, and nodes that may know what it said are waited for: try again when \
-         they are linked (the gateway's log names them)"
+        "the volume's map may lack decisions, and nodes that may know them are waited for: try again when they are linked (the gateway's log \
+         names them)"
     )]
     MapCut,
     /// A node's claim that another gateway is in charge is not verified yet.
@@ -42,6 +48,13 @@ pub enum MoveError {
         "a node says that another gateway is in charge of the volume, which is being verified; try again in a minute"
     )]
     Claimed,
+}
+
+/// What to do where the room on nodes that are not linked is not counted.
+pub(in super::super) fn unheard(names: &str) -> String {
+    format!(
+        "not linked: {names}, so neither the room there counts, nor that an extent has grown. Try again once they are linked, or add a node (`flashmob volume add`)"
+    )
 }
 
 /// What will move.
@@ -158,6 +171,9 @@ impl Gateway {
                 let image = &copies.image;
                 let free = open.map(|other| u64::from(image.slots(other).saturating_sub(image.copies_on(other)))).sum();
                 if stranded > 0 {
+                    if let Some(names) = copies.names_of_unlinked(cx, &leaving) {
+                        return Err(MoveError::NoRoomYet { copies: stranded, names });
+                    }
                     return Err(MoveError::NoRoom { copies: stranded, free, chunk_bytes: image.chunk_bytes() });
                 }
             }

@@ -36,6 +36,8 @@ pub struct Pass {
     /// What the last one found, and left out, since the gateway's start.
     pub found: u64,
     pub left_out: u32,
+    /// Copies that it could not compare, as they lacked something.
+    pub behind: u32,
     /// The one that is under way.
     pub run: Option<Run>,
 }
@@ -63,6 +65,8 @@ pub struct Run {
     pub try_at: Time,
     /// Ranges that were left out, of some copies or of all.
     pub left_out: u32,
+    /// Copies that lacked something when it came to their chunk.
+    pub behind: u32,
     /// Blocks that did not match, or differed.
     pub found: u64,
     /// Why it does not go on.
@@ -280,7 +284,10 @@ impl Copies {
                     if !self.send_range(cx, of, chunk, copies) {
                         return;
                     }
+                    let behind = self.image.copies() as u32 - self.current(chunk).count_ones();
                     if let Some(run) = self.scrub.run_mut(of) {
+                        let is_first = of == Of::Compare && run.at == 0 && run.tries == 0;
+                        run.behind += if is_first { behind } else { 0 };
                         (run.is_out, run.waits) = (true, None);
                         run.left_out += u32::from(!is_whole);
                         run.began.get_or_insert((cx.now, run.place));
@@ -391,7 +398,7 @@ impl Copies {
         let Some(pass) = self.scrub.pass_mut(of) else { return };
         let Some(run) = pass.run.take() else { return };
         pass.was_done = true;
-        (pass.found, pass.left_out) = (run.found, run.left_out);
+        (pass.found, pass.left_out, pass.behind) = (run.found, run.left_out, run.behind);
         pass.count_from(cx.now);
         self.counters.scrubs += 1;
         self.scrub.turns += 1;

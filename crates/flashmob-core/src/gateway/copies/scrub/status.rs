@@ -31,6 +31,8 @@ pub struct PassStatus {
     pub found: u64,
     /// Ranges and chunks that it left out, wholly or in part; of the same one.
     pub left_out: u32,
+    /// Copies that lacked something, and were not compared; of the same one.
+    pub behind: u32,
 }
 
 /// The scrubs of a volume.
@@ -56,6 +58,7 @@ impl Scrub {
             total_bytes: u64::from(places) * chunk_bytes,
             found: pass.found,
             left_out: pass.left_out,
+            behind: pass.behind,
             ..PassStatus::default()
         };
         let Some(run) = &pass.run else {
@@ -64,7 +67,8 @@ impl Scrub {
         };
         (status.is_running, status.is_forced) = (true, run.is_forced);
         status.done_bytes = (u64::from(run.place) * chunk_bytes + u64::from(run.at)).min(status.total_bytes);
-        (status.waits, status.found, status.left_out) = (run.waits.clone(), run.found, run.left_out);
+        (status.waits, status.found) = (run.waits.clone(), run.found);
+        (status.left_out, status.behind) = (run.left_out, run.behind);
         status.eta = run.began.and_then(|(began, place)| {
             let gone = status.done_bytes.saturating_sub(u64::from(place) * chunk_bytes);
             let left = status.total_bytes - status.done_bytes;
