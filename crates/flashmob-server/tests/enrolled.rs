@@ -4,7 +4,7 @@ mod cluster;
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -86,6 +86,7 @@ impl Desk {
 struct Device {
     key: SecretKey,
     request: Request,
+    serves_at: Option<IpAddr>,
 }
 
 impl Device {
@@ -97,7 +98,7 @@ impl Device {
             port: 7411,
             name: format!("d{byte}"),
         };
-        Device { key: SecretKey::draw().expect("a key"), request }
+        Device { key: SecretKey::draw().expect("a key"), request, serves_at: None }
     }
 
     /// Attempts until somebody says yes or no, as a busy machine may break one. With what it kept.
@@ -111,7 +112,8 @@ impl Device {
     /// One attempt. With what it kept.
     fn come_once(&self, invitation: &Invitation) -> (Result<PublicKey, ApplyError>, Option<PublicKey>) {
         let mut kept = None;
-        let applicant = Applicant { key: &self.key, request: self.request.clone(), cluster: None };
+        let applicant =
+            Applicant { key: &self.key, request: self.request.clone(), serves_at: self.serves_at, cluster: None };
         let mut keep = |grant: &Grant| {
             kept = Some(grant.cluster);
             Ok(())
@@ -190,7 +192,7 @@ fn a_link_names_the_cluster_and_no_other_gets_the_device() {
     // An extent that belongs to a cluster.
     let device = Device::new(2);
     let own = Some(desk.port.cluster());
-    let applicant = Applicant { key: &device.key, request: device.request.clone(), cluster: own };
+    let applicant = Applicant { key: &device.key, request: device.request.clone(), serves_at: None, cluster: own };
     let outcome = attempt(&other.invitation(&code), &applicant, &mut |_| panic!("it is given to another cluster"));
     assert!(matches!(outcome, Err(ApplyError::OtherCluster(..))), "{outcome:?}");
 }
@@ -205,7 +207,7 @@ fn known_extents_and_keys_are_not_taken_unasked() {
     first.come(&invitation).0.expect("enrolled");
     first.come(&invitation).0.expect("enrolled again, which changes nothing");
     assert_eq!(clone.refusal(&invitation).0, Reason::Identity, "a copied card");
-    let moved = Device { key: first.key, request: Request { extent: ExtentId([7; 16]), ..first.request } };
+    let moved = Device { request: Request { extent: ExtentId([7; 16]), ..first.request }, ..first };
     assert_eq!(moved.refusal(&invitation).0, Reason::Identity, "a copied key");
 
     // The extent of a volume, of which no key is known; and one with another key, in a later run.
@@ -443,7 +445,7 @@ fn a_device_gives_up_where_nobody_proves_to_know_its_code() {
     let thread = pretends(listener, (0..TRIES_MAX).map(answer).collect());
     let secret = Secret::draw_code().expect("a secret");
     let device = Device::new(1);
-    let applicant = Applicant { key: &device.key, request: device.request.clone(), cluster: None };
+    let applicant = Applicant { key: &device.key, request: device.request.clone(), serves_at: None, cluster: None };
     let mut pauses = 0;
     let invitation = Invitation { address, cluster: None, secret };
     let outcome = apply_pausing(&invitation, &applicant, &mut |_| panic!("nothing to keep"), |_| pauses += 1);
@@ -511,7 +513,7 @@ fn a_node_is_enrolled_and_a_running_gateway_uses_it() {
     let enroll = move || {
         let invitation = invitation.clone();
         let invite = Arc::new(move || Ok(invitation.clone()));
-        Some(Enrollment { invite, is_typed: true, port: 0, name: "tablet".to_string() })
+        Some(Enrollment { invite, is_typed: true, serves_at: ([0, 0, 0, 0], 0).into(), name: "tablet".to_string() })
     };
     let node = std::thread::scope(|scope| {
         let opened = scope.spawn(|| cluster::enrolled_node(&path, 1 << 20, enroll()));
@@ -535,7 +537,7 @@ fn a_node_is_enrolled_and_a_running_gateway_uses_it() {
     let used = Some(Enrollment {
         invite: Arc::new(|| panic!("it is enrolled")),
         is_typed: true,
-        port: 0,
+        serves_at: ([0, 0, 0, 0], 0).into(),
         name: String::new(),
     });
     let again = cluster::enrolled_node(&path, 1 << 20, used).expect("a node");
@@ -547,8 +549,26 @@ fn a_node_is_enrolled_and_a_running_gateway_uses_it() {
     let mut invitation = other.invitation(&other.issue(1, false));
     invitation.cluster = Some(other.port.cluster());
     let invite = Arc::new(move || Ok(invitation.clone()));
-    let foreign = Some(Enrollment { invite, is_typed: false, port: 0, name: String::new() });
+    let foreign =
+        Some(Enrollment { invite, is_typed: false, serves_at: ([0, 0, 0, 0], 0).into(), name: String::new() });
     let error = cluster::enrolled_node(&path, 1 << 20, foreign).map(|_| ()).expect_err("another cluster");
     assert!(error.to_string().contains("--repin"), "{error:#}");
     assert!(other.pinned().is_empty());
+}
+
+#[test]
+fn a_device_is_shown_where_it_listens_and_not_where_it_comes_from() {
+    // One that is not its own, and so cannot be come from, tells nothing.
+    for (serves_at, seen) in [("127.0.0.5", "127.0.0.5"), ("0.0.0.0", "127.0.0.1"), ("192.0.2.7", "127.0.0.1")] {
+        let desk = Desk::open();
+        let device = Device { serves_at: serves_at.parse().ok(), ..Device::new(1) };
+        let invitation = desk.invitation(&desk.issue(1, true));
+        std::thread::scope(|scope| {
+            let came = scope.spawn(|| device.come(&invitation));
+            let seen_at = until("it comes", || desk.port.devices().pop()).place();
+            assert_eq!(seen_at, format!("{seen}:7411").parse().ok());
+            desk.confirm(1);
+            assert!(came.join().expect("a device").0.is_ok());
+        });
+    }
 }

@@ -1,6 +1,7 @@
 //! How a node gets to a cluster with keys: with a code that is typed, or a token in a file.
 
 use std::io::{IsTerminal, Write};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,8 +52,9 @@ impl JoiningArgs {
                 Arc::new(move || read(&path))
             }
         };
-        // The server knows its port.
-        Ok(Some(Enrollment { invite, is_typed, port: 0, name }))
+        // The server knows where it listens.
+        let serves_at = (Ipv4Addr::UNSPECIFIED, 0).into();
+        Ok(Some(Enrollment { invite, is_typed, serves_at, name }))
     }
 }
 

@@ -335,14 +335,39 @@ pub fn refuse_unknown_congestion(name: &str) -> anyhow::Result<()> {
 
 /// Connects to `HOST:PORT` for a program that waits: each address that the name has is tried for so long.
 pub fn connect_waiting(authority: &str, patience: Duration) -> io::Result<std::net::TcpStream> {
+    connect_waiting_from(None, authority, patience)
+}
+
+/// The same from an own address, if the other end can be reached from there; otherwise from any.
+pub fn connect_waiting_from(
+    own: Option<IpAddr>,
+    authority: &str,
+    patience: Duration,
+) -> io::Result<std::net::TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for addr in flashmob_host::addresses_of_authority(authority)? {
+        if let Some(own) = own.filter(|own| own.is_ipv4() == addr.is_ipv4())
+            && let Ok(stream) = connect_from(own, addr, patience)
+        {
+            return stream.set_nodelay(true).map(|()| stream);
+        }
         match std::net::TcpStream::connect_timeout(&addr, patience) {
             Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+fn connect_from(own: IpAddr, addr: SocketAddr, patience: Duration) -> io::Result<std::net::TcpStream> {
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(addr),
+        socket2::Type::STREAM.cloexec(),
+        Some(socket2::Protocol::TCP),
+    )?;
+    socket.bind(&SocketAddr::new(own, 0).into())?;
+    socket.connect_timeout(&addr.into(), patience)?;
+    Ok(socket.into())
 }
 
 /// Begins a TCP connection. The options that decide the window must be set before it is made.

@@ -2,6 +2,7 @@
 //!
 //! The node process has one; a gateway has one for every node that is a local path.
 
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,15 +57,18 @@ pub struct Enrollment {
     pub invite: Arc<dyn Fn() -> anyhow::Result<Invitation> + Send + Sync>,
     /// A person is asked: not if the extent belongs to a cluster already.
     pub is_typed: bool,
-    /// The port on which the node serves gateways.
-    pub port: u16,
+    /// Where the node serves gateways.
+    pub serves_at: SocketAddr,
     /// The device's name, for people.
     pub name: String,
 }
 
 impl std::fmt::Debug for Enrollment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Enrollment").field("port", &self.port).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Enrollment")
+            .field("serves_at", &self.serves_at)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -195,11 +199,11 @@ fn enroll(identity: &mut Identity, config: &ExtentConfig, how: &Enrollment) -> R
         nonce: Default::default(),
         extent: identity.extent_id(),
         size_bytes: identity.size_bytes(),
-        port: how.port,
+        port: how.serves_at.port(),
         name: how.name.clone(),
     };
     let cluster = known.filter(|_| !config.repin).map(|pin| pin.key);
-    let applicant = Applicant { key: &key, request, cluster };
+    let applicant = Applicant { key: &key, request, serves_at: Some(how.serves_at.ip()), cluster };
     let mut keep = |grant: &Grant| -> anyhow::Result<()> {
         if config.new_key {
             std::fs::rename(&staged, &path)?;

@@ -133,7 +133,7 @@ impl NodeServer {
         listener.register(poll.registry(), LISTEN)?;
         let mut extent = options.extent.clone();
         if let (Some(enrollment), Ok(ListenAddr::Tcp(address))) = (&mut extent.enroll, listener.local_addr()) {
-            enrollment.port = address.port();
+            enrollment.serves_at = address;
         }
         let extent = Extent::open(&extent, clock, wake.clone())?;
         let (reporter, questions) = reporter(wake.clone());

@@ -1,7 +1,7 @@
 //! The device's end of an enrolment.
 
 use std::io::{self, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::ENROLL_PURPOSE;
@@ -10,7 +10,7 @@ use super::message::{Message, Reason, Request};
 use super::proof::{DIGITS_EXPORT, Nonces, PROOF_EXPORT, Role, Session, commit, draw_nonce};
 use super::secret::Invitation;
 use crate::keys::{Grant, PublicKey, SecretKey};
-use crate::net::stream::connect_waiting;
+use crate::net::stream::connect_waiting_from;
 use crate::net::tls::{PATIENCE, WaitingTls};
 
 /// Pauses between attempts: the first, and the longest.
@@ -32,6 +32,8 @@ pub struct Applicant<'a> {
     pub key: &'a SecretKey,
     /// What it says of itself.
     pub request: Request,
+    /// The address on which it will serve gateways; `None` for all that it has.
+    pub serves_at: Option<IpAddr>,
     /// The cluster that its extent belongs to, which no other may get.
     pub cluster: Option<PublicKey>,
 }
@@ -148,7 +150,7 @@ fn attempt_once(
     // Any key: the secret decides.
     let is_key = |spki: &[u8]| PublicKey::from_spki(spki).is_some();
     let end = applicant.key.client_end(ENROLL_PURPOSE, is_key).map_err(|error| ApplyError::Own(error.into()))?;
-    let tcp = connect(address).map_err(broken("cannot reach `flashmob join` at"))?;
+    let tcp = connect(address, applicant.serves_at).map_err(broken("cannot reach `flashmob join` at"))?;
     let mut tls = match WaitingTls::begin(&end, tcp) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(impostor("is no `flashmob join`: check the address, and that both run the same version"));
@@ -218,8 +220,10 @@ fn attempt_once(
     Ok(cluster)
 }
 
-fn connect(address: &str) -> io::Result<TcpStream> {
-    let stream = connect_waiting(address, PATIENCE)?;
+/// Connects from where the device serves gateways, if that is one address: the other end takes the source for that.
+fn connect(address: &str, serves_at: Option<IpAddr>) -> io::Result<TcpStream> {
+    let own = serves_at.filter(|ip| !ip.is_unspecified());
+    let stream = connect_waiting_from(own, address, PATIENCE)?;
     let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
     socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
     Ok(stream)
