@@ -4,7 +4,7 @@
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/keys.sh"
-need nbdinfo nbdcopy nbdfuse fusermount3 setpriv qemu-img openssl jq
+need fio nbdinfo nbdcopy nbdfuse fusermount3 setpriv qemu-img openssl jq
 need_python_nbd
 
 VOLUME=('timeout = "60s"')
@@ -73,6 +73,13 @@ if is_mounted; then
 else
     check 'nbdfuse is let in, and may not mount here' grep -Eq 'fusermount|/dev/fuse|[Pp]ermission denied|not permitted' "$DIR/nbdfuse.log"
 fi
+# So does fio, whose engine allows no file names in a URI. It leaves files where it runs.
+cd "$DIR/home"
+run_fio() { "${user[@]}" fio --name=reads --ioengine=nbd --uri="$1" --rw=randread --bs=4k --size=1M --output-format=terse --output="$DIR/home/fio.out"; }
+check 'fio reads with the certificates of its user' run_fio "nbds://127.0.0.1:$PORT/pool"
+fio_refused() { ! run_fio "nbds://127.0.0.1:$PORT/pool?tls-certificates=$DIR/home/.pki/libnbd" || ! grep -q ';' "$DIR/home/fio.out"; }
+check 'and not with those that its URI names' fio_refused
+cd "$TESTS"
 finish nbdfuse 20
 
 # What the programs below share.

@@ -43,7 +43,7 @@ for node in "${NODES[@]}"; do NODE_ARGS[$node]+=" --cluster $cluster"; done
 nodes_run
 check 'nodes have keys of their own' [ "$(find "$DIR" -name 'node*.key' -perm 600 | wc -l)" -eq 3 ]
 
-gateway_refused 'no node is used whose key is not pinned' 'a key that is not known here' "$DIR/gateway.toml"
+gateway_refused 'no node is used whose key is not pinned' 'a key that is not known here: .*`flashmob join .*gateway.toml`.*`flashmob key pin .*gateway.toml EXTENT KEY`' "$DIR/gateway.toml"
 for node in "${NODES[@]}"; do check "the key of $node is pinned" pin "$node"; done
 check 'key show names them' jq -e --arg cluster "$cluster" '.cluster == $cluster and .generation == 1 and (.nodes | length) == 3' \
     <("${key[@]}" show "$DIR/gateway.toml" --output json)
@@ -101,6 +101,16 @@ if command -v gnutls-cli >/dev/null; then raw_keys; else say 'not tried: raw key
 chmod 644 "$DIR/node0.img.key"
 # shellcheck disable=SC2086
 refused 'a node whose key others may read' 'others may read .*node0.img.key' "$FLASHMOB" node ${NODE_ARGS[node0]} --listen 127.0.0.1:0
+chmod 600 "$DIR/node0.img.key"
+mv "$DIR/node0.img.flashmob" "$DIR/identity"
+for at in 127.0.0.1:0 0.0.0.0:0; do
+    # shellcheck disable=SC2086
+    refused "a node that has lost its identity, at $at" 'node0\.img\.flashmob is missing' \
+        "$FLASHMOB" node ${NODE_ARGS[node0]%--cluster*} --listen $at
+done
+check 'which makes no other' test ! -e "$DIR/node0.img.flashmob"
+mv "$DIR/identity" "$DIR/node0.img.flashmob"
+chmod 644 "$DIR/node0.img.key"
 mv "$DIR/node0.img.key" "$DIR/away.key"
 cp "$DIR/node0.img.flashmob" "$DIR/identity"
 # shellcheck disable=SC2086
@@ -112,7 +122,9 @@ mv "$DIR/away.key" "$DIR/node0.img.key"
 chmod 600 "$DIR/node0.img.key"
 rm "$DIR/node0.img.flashmob"
 # shellcheck disable=SC2086
-refused 'a node that has lost the name of its cluster' 'names no cluster' "$FLASHMOB" node ${NODE_ARGS[node0]%% --cluster*} --listen 127.0.0.1:0
+refused 'a node that has lost the name of its cluster' 'node0\.img\.key is the key of a node, and .*names no cluster' \
+    "$FLASHMOB" node ${NODE_ARGS[node0]%% --cluster*} --forget --listen 0.0.0.0:0
+check 'which gives nothing up' test -e "$DIR/node0.img.sums" -a ! -e "$DIR/node0.img.flashmob"
 mv "$DIR/identity" "$DIR/node0.img.flashmob"
 # The cluster is in the file beside the extent, too.
 NODE_ARGS[node0]=${NODE_ARGS[node0]%% --cluster*}
@@ -132,6 +144,7 @@ gateway_with() { refused "$1" "$2" "$FLASHMOB" gateway "$DIR/gateway.toml"; }
 for name in clients nodes gateway.grant cluster.pub; do
     chmod g+w "$KEYS/$name"
     gateway_with "a gateway with $name that others may change" "others may change .*$name.*chmod go-w"
+    refused "and --check says so" "would not start.*others may change .*$name.*chmod go-w" "$FLASHMOB" gateway --check "$DIR/gateway.toml"
     chmod 600 "$KEYS/$name"
 done
 for name in cluster.key gateway-ca.key client-ca.key; do
@@ -139,6 +152,13 @@ for name in cluster.key gateway-ca.key client-ca.key; do
     gateway_with "a gateway with a $name that others may read" "others may read .*$name"
     chmod 600 "$KEYS/$name"
 done
+chmod 660 "$KEYS/nodes"
+cp "$KEYS/nodes" "$DIR/nodes"
+refused 'no node is unpinned from a list that others may have changed' 'nothing was unpinned.*others may change .*nodes.*chmod go-w' \
+    "${key[@]}" unpin "$DIR/gateway.toml" 00112233445566778899aabbccddeeff
+check 'which stays as it is' cmp "$KEYS/nodes" "$DIR/nodes"
+chmod 600 "$KEYS/nodes"
+check 'a configuration whose keys are in order passes --check' "$FLASHMOB" gateway --check "$DIR/gateway.toml"
 for mode in 770 707 1777; do
     chmod $mode "$KEYS"
     gateway_with "a gateway whose keys lie in a folder with mode $mode" 'others may change .*gateway.keys .*chmod go-w'

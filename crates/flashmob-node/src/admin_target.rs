@@ -69,7 +69,10 @@ pub fn open(text: &str, credentials: Option<&Path>) -> anyhow::Result<Target> {
         None if text.ends_with(".toml") => {
             bail_value!("there is no file {text}; give the gateway's configuration, or its admin address")
         }
-        None => Ok(text.parse()?),
+        None => match text.parse::<Target>() {
+            Ok(target) => Ok(target),
+            Err(error) => bail_value!("{error}"),
+        },
     }
 }
 

@@ -9,6 +9,12 @@ use crate::diagnosis::{Demands, Facts};
 use crate::units::Time;
 
 impl Gateway {
+    /// The configuration, as commands that messages advise name it.
+    #[must_use]
+    pub fn config_name(&self) -> &str {
+        &self.config.config_name
+    }
+
     /// Of each node, as [`Gateway::nodes_in_order`] has them. What its links have lost is not known here.
     #[must_use]
     pub fn facts(&self, now: Time) -> Vec<Facts> {

@@ -244,6 +244,7 @@ fn a_target_that_was_never_there_is_an_error() {
     }
     let error = run(&StatusArgs { admin: AdminArgs::plain("nowhere"), output: Output::Text, watch: None }).unwrap_err();
     assert!(format!("{error:#}").starts_with("'nowhere' is not ADDR:PORT"), "{error:#}");
+    assert!(error.is::<crate::WrongValue>(), "which is a wrong argument: status 2");
 }
 
 #[test]

@@ -11,9 +11,10 @@ use mio::{Registry, Token};
 
 use super::place::{Place, Turn};
 use crate::keys::folder::LINK_PURPOSE;
-use crate::keys::{GatewayKeys, GrantInUse};
+use crate::keys::{GatewayKeys, GrantInUse, News, Recheck};
 use crate::net::report::{PathReport, TcpReport};
 use crate::net::stream::connect;
+use crate::net::tls::UNKNOWN_KEY;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
 
@@ -66,6 +67,16 @@ pub(super) struct Links {
     pub grant_in_use: GrantInUse,
     /// Why the keys could not be read again, and whether it was logged.
     keys_trouble: Option<(String, bool)>,
+    /// Whether it could be started again with them.
+    recheck: Option<Recheck>,
+}
+
+/// Why a node is refused whose key is not pinned, and what to do. `config`: the configuration.
+fn unpinned(config: &str) -> String {
+    format!(
+        "{UNKNOWN_KEY}: if it is the node's, pin it with `flashmob join {config}`, or with `flashmob key pin {config} EXTENT KEY`, with the two values \
+         that the node's log has (and --replace, if it has another key than before)"
+    )
 }
 
 impl LocalExtents for Links {
@@ -95,6 +106,7 @@ impl Links {
         let bases = (0..count).map(|_| Base::None).collect();
         let turns = vec![Turn::default(); count];
         let (keys_trouble, grant_in_use) = (None, GrantInUse::default());
+        let recheck = keys.as_ref().map(GatewayKeys::recheck);
         if let Some(keys) = &keys {
             grant_in_use.set(&keys.grant);
         }
@@ -112,6 +124,7 @@ impl Links {
             keys,
             grant_in_use,
             keys_trouble,
+            recheck,
         }
     }
 
@@ -345,7 +358,9 @@ impl Links {
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.bases[id.0] = Base::None;
-                return gateway.link_refused(now, id, error.to_string());
+                let text = error.to_string();
+                let why = if text == UNKNOWN_KEY { unpinned(gateway.config_name()) } else { text };
+                return gateway.link_refused(now, id, why);
             }
             Err(error) => return self.close(gateway, now, id, &error.to_string()),
         }
@@ -355,11 +370,11 @@ impl Links {
         let spki = stream.peer_spki(LINK_PURPOSE);
         let Some(extent) = spki.and_then(|spki| keys.extent_of(spki)) else {
             let why = match spki {
-                Some(_) => "the other end has a key that is not known here",
-                None => "the other end serves another purpose than links",
+                Some(_) => unpinned(gateway.config_name()),
+                None => "the other end serves another purpose than links".to_string(),
             };
             self.bases[id.0] = Base::None;
-            return gateway.link_refused(now, id, why.to_string());
+            return gateway.link_refused(now, id, why);
         };
         if let Err(error) = stream.send_first(&keys.shown()) {
             return self.close(gateway, now, id, &error.to_string());
@@ -489,6 +504,15 @@ impl Links {
     /// Takes up what `flashmob key` has changed. Links whose keys are no longer the same end and are made again. Whether the gateway's own key is another.
     pub fn refresh_keys(&mut self, gateway: &mut Gateway, now: Time) -> bool {
         let Some(keys) = &mut self.keys else { return false };
+        match self.recheck.as_mut().and_then(Recheck::look) {
+            Some(News::Trouble(why)) => {
+                log::error!(
+                    "the gateway goes on with the keys that it has, and would not start with those that are there now: {why}"
+                );
+            }
+            Some(News::Mended) => log::info!("the keys are in order again"),
+            None => {}
+        }
         let before = match keys.refresh() {
             Ok(before) => {
                 self.keys_trouble = None;

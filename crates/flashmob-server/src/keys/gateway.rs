@@ -9,6 +9,7 @@ use super::grant::Grant;
 use super::key::{KeyError, PublicKey, SecretKey};
 use super::mirrors::{MirrorSigner, MirrorVerifier};
 use super::pins::{FILE_BYTES_MAX, Pins, read_file};
+use super::recheck::Recheck;
 use super::shown;
 use crate::net::tls::TlsEnd;
 use crate::store::{ExtentId, read_bounded};
@@ -119,6 +120,12 @@ impl GatewayKeys {
         self.folder.load_links(Some(&self.key))
     }
 
+    /// Looks whether a gateway could be started again with what is in the folder.
+    #[must_use]
+    pub fn recheck(&self) -> Recheck {
+        Recheck::of(&self.folder)
+    }
+
     /// Reads the folder again if it has changed. Returns what was used before, if it has.
     ///
     /// # Errors
@@ -146,12 +153,7 @@ impl GatewayKeys {
         if now.granted.cluster != self.granted.cluster && !now.previous.as_ref().is_some_and(follows) {
             return Err(not_later());
         }
-        // A thief that was shut out must stay out, whatever else is wrong; whoever changed the folder looks at the log.
-        if let Err(trouble) = self.folder.check_secrets() {
-            log::error!(
-                "what has changed is taken up, but when it is started again the gateway will refuse this: {trouble}"
-            );
-        }
+        // A thief that was shut out must stay out, whatever else is wrong: that is told by `Recheck`.
         Ok(Some(std::mem::replace(self, now)))
     }
 }

@@ -25,6 +25,7 @@ mod mirrors;
 pub mod node;
 pub mod node_credentials;
 pub mod pins;
+mod recheck;
 mod rotation;
 pub mod shown;
 
@@ -47,6 +48,7 @@ pub use mirrors::{AnyGateway, MirrorVerifier};
 pub use node::NodeKeys;
 pub use node_credentials::NodeCredentials;
 pub use pins::Pins;
+pub use recheck::{News, Recheck};
 
 /// Locks what is consistent even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

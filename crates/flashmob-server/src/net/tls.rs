@@ -174,6 +174,9 @@ fn spki_of<'a>(common: &'a CommonState, purpose: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
+/// The other end has proven a key, and it is none that is known.
+pub(crate) const UNKNOWN_KEY: &str = "the other end has a key that is not known here";
+
 /// What went wrong, for people. [`io::ErrorKind::PermissionDenied`]: it will go wrong again until somebody does something.
 fn failed(error: Error) -> io::Error {
     use AlertDescription as Alert;
@@ -183,7 +186,7 @@ fn failed(error: Error) -> io::Error {
             "the other end does not speak TLS: it has no keys, or is no flashmob".to_string(),
         ),
         Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-            (io::ErrorKind::PermissionDenied, "the other end has a key that is not known here".to_string())
+            (io::ErrorKind::PermissionDenied, UNKNOWN_KEY.to_string())
         }
         Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => (
             io::ErrorKind::PermissionDenied,

@@ -61,7 +61,7 @@ pub struct GatewayArgs {
     /// an etcd on other machines without TLS, or without a certificate.
     #[arg(long)]
     insecure: bool,
-    /// Check the configuration, print it with every default, and exit.
+    /// Check the configuration and the keys that it names, print it with every default, and exit.
     #[arg(long)]
     check: bool,
     /// Follow nodes whose address changes, by multicast DNS: auto (if a node has a network address), or off. Nodes
@@ -81,10 +81,6 @@ enum FollowArg {
 
 pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     let mut config = Config::load(&args.config)?;
-    if args.check {
-        print!("{}", config.to_toml()?);
-        return Ok(());
-    }
     let beside = args.config.with_extension("keys");
     anyhow::ensure!(
         config.keys.is_some() || !beside.join("cluster.pub").exists(),
@@ -93,6 +89,13 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         args.config.display(),
         beside.file_name().unwrap_or_default().to_string_lossy()
     );
+    if args.check {
+        if let Some(keys) = &config.keys {
+            Folder::at(keys).load().context("a gateway with this configuration would not start")?;
+        }
+        print!("{}", config.to_toml()?);
+        return Ok(());
+    }
     if let Some(given) = &args.map {
         config.etcd = Some(match config.etcd.take() {
             Some(known) => EtcdConfig { endpoints: given.endpoints.clone(), ..known },

@@ -17,7 +17,7 @@ use crate::config::NodeSource;
 use crate::keys::GatewayKeys;
 use crate::keys::folder::LINK_PURPOSE;
 use crate::net::stream::connect_waiting;
-use crate::net::tls::WaitingTls;
+use crate::net::tls::{UNKNOWN_KEY, WaitingTls};
 use crate::store::ExtentId;
 use crate::store::identity::{Identity, sidecar_path};
 use crate::store::read_mirror;
@@ -85,7 +85,9 @@ pub fn ask(source: &NodeSource, asking: &Asking<'_>) -> anyhow::Result<Told> {
 fn ask_proven(stream: TcpStream, keys: &GatewayKeys, asking: &Asking<'_>, until: Instant) -> anyhow::Result<Told> {
     let mut stream = WaitingTls::begin_until(&keys.end, stream, until.min(Instant::now() + PATIENCE))?;
     let proven = stream.peer_spki(LINK_PURPOSE).and_then(|spki| keys.extent_of(spki));
-    let proven = proven.context("the other end has a key that is not known here")?;
+    let proven = proven.with_context(|| {
+        format!("{UNKNOWN_KEY}: pin it with `flashmob join` or `flashmob key pin`, if it is the node's")
+    })?;
     stream.write_all(&keys.shown())?;
     let told = recall(&mut stream, asking, until)?;
     anyhow::ensure!(

@@ -137,7 +137,10 @@ fn pin(args: &PinArgs) -> anyhow::Result<()> {
 fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
     let folder = folder_of(&Config::load(&args.config)?, &args.config)?;
     let _alone = folder.lock()?;
-    let mut pins = folder.pins()?;
+    // It would be written anew, and what others have put in would look right.
+    let mut pins = folder
+        .pins()
+        .context("nothing was unpinned: first, the list of nodes has to be one that nobody else can have changed")?;
     pins.unpin(args.extent)?;
     writeln!(
         std::io::stdout(),
