@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::copies::MapImage;
+use flashmob_core::copies::{MapImage, replay};
 use flashmob_core::op::Op;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -66,7 +66,9 @@ impl World {
 
     fn strike_only_copy(&mut self, rng: &mut SmallRng) -> bool {
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)).cloned() else { return false };
-        let only = |chunk: u32| {
+        // A gateway that is killed forgets the rest, and a copy that is not behind then may be the one that is lost.
+        let Ok(on_record) = replay(self.map.bytes()).map(|replayed| replayed.image) else { return false };
+        let only_of = |image: &MapImage, chunk: u32| {
             let marks = image.marks(chunk);
             let is_current = |copy: &usize| (marks.behind | marks.doubtful) & (1 << copy) == 0;
             let mut current = (0..image.copies()).filter(is_current);
@@ -75,6 +77,7 @@ impl World {
                 _ => None,
             }
         };
+        let only = |chunk: u32| only_of(&image, chunk).filter(|place| only_of(&on_record, chunk) == Some(*place));
         let chunks: Vec<_> = (0..image.chunks()).filter_map(|chunk| Some((chunk, only(chunk)?))).collect();
         let Some(&(chunk, place)) = chunks.get(rng.random_range(0..chunks.len().max(1))) else { return false };
         let at = rng.random_range(0..image.chunk_bytes() / BLOCK_BYTES) * BLOCK_BYTES;
