@@ -169,6 +169,8 @@ listed! {
         JoinedUnsearched => "joined-unsearched",
         /// A new chunk gets a slot that is in quarantine.
         GrownIntoQuarantine => "grown-into-quarantine",
+        /// Clients may use new chunks before it is permanent that their slots were cleared.
+        GrownUnsynced => "grown-unsynced",
         /// Clients may use new chunks before these are on record.
         GrownToldEarly => "grown-told-early",
         /// A volume is made smaller without a look at what lies behind its new end.
@@ -191,6 +193,8 @@ listed! {
         MovedUnproven => "moved-unproven",
         /// A copy moves without a flush of its new place.
         MovedUnflushed => "moved-unflushed",
+        /// A chunk counts as unchanged since it was settled once a copy of it has moved, which was proven and flushed.
+        MovedTakenForSettled => "moved-taken-for-settled",
         /// A chunk is not copied at all if one block of its source does not match its checksum.
         RottenChunkGivenUp => "rotten-chunk-given-up",
         /// A block is healed with what a copy has that is behind, whatever checksum it should have.

@@ -99,6 +99,42 @@ fn room_that_was_not_looked_through_is_not_used() {
     assert_eq!(shown(&bed), 6);
 }
 
+/// Whether a node was flushed after it was asked last for something.
+fn is_flushed_after(bed: &FlashBed, n: usize, op: Op) -> bool {
+    let last = |op: Op| bed.nodes[n].seen.iter().rposition(|piece| piece.op == op);
+    last(Op::Flush) > last(op)
+}
+
+/// All copies may lose power, and clients would find in new chunks what others had.
+#[test]
+fn slots_that_were_cleared_take_new_chunks_after_a_flush() {
+    let mut bed = FlashBed::new(3, 2, 4, |spec| spec.settle_after = SECOND * 3600);
+    bed.nodes.iter_mut().for_each(|node| node.tells_holes = true);
+    bed.pass(SECOND * 3);
+    bed.bed.gateway.shrink(bed.bed.now, 0, 3 * CHUNK_BYTES, true, false).unwrap();
+    let fits = |bed: &mut FlashBed| bed.bed.gateway.resize(bed.bed.now, 0, 6 * CHUNK_BYTES, true).is_ok();
+    bed.pass(Duration::from_millis(1));
+    while shown(&bed) > 3 || !fits(&mut bed) {
+        if bed.serve_once() == 0 {
+            bed.pass(Duration::from_millis(1));
+        }
+    }
+    for n in 0..3 {
+        assert!(bed.nodes[n].seen.iter().any(|piece| piece.op == Op::WriteZeroes), "node {n} has cleared a slot");
+        assert!(is_flushed_after(&bed, n, Op::WriteZeroes), "node {n} may not have written that");
+    }
+}
+
+/// A gateway that was killed may have cleared them, and nobody flushed that.
+#[test]
+fn slots_that_are_found_to_be_holes_take_new_chunks_after_a_flush() {
+    let mut bed = bed();
+    assert!(resize(&mut bed, 3).is_ok());
+    for n in 0..3 {
+        assert!(is_flushed_after(&bed, n, Op::Map), "node {n} may have written none of them");
+    }
+}
+
 #[test]
 fn an_extent_that_has_grown_brings_its_room() {
     let mut bed = bed();

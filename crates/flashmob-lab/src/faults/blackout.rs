@@ -33,6 +33,10 @@ struct Copies {
     marks: Marks,
 }
 
+/// The copies of a chunk that the volume does not have.
+const NONE: Copies =
+    Copies { places: Vec::new(), marks: Marks { is_open: false, is_torn: false, behind: 0, doubtful: 0 } };
+
 impl Copies {
     /// The members with a copy that is not behind.
     fn holders(&self) -> u64 {
@@ -45,25 +49,56 @@ impl Copies {
     }
 }
 
-fn all_copies(image: &MapImage) -> Vec<Copies> {
+/// The copies of so many chunks, whether the volume has them or not.
+fn all_copies(image: &MapImage, chunks: usize) -> Vec<Copies> {
     let copies = |chunk| Copies { places: image.places(chunk).to_vec(), marks: image.marks(chunk) };
-    (0..image.chunks()).map(copies).collect()
+    let mut all: Vec<Copies> = (0..image.chunks()).map(copies).collect();
+    all.resize(chunks, NONE);
+    all
 }
 
 impl Dark {
     pub fn new(scenario: &Scenario) -> Option<Dark> {
         let has_blackout = scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::Blackout(..)));
         let image = scenario.new_map().filter(|_| has_blackout)?;
-        let copies = all_copies(&image);
+        let copies = all_copies(&image, (image.chunks() + scenario.growth()) as usize);
         Some(Dark { lost: vec![0; copies.len()], decided: copies.clone(), durable: copies })
     }
 }
 
-/// Draws whether all copies lose power while copies move, or nodes are added and removed. Data that is lost otherwise would leave one copy of what the
-/// others lost, and another gateway or map has what this one does not know of: few runs have neither, so these lose such faults, unless one is as rare
-/// as this. Not where the volume grows: the oracle knows the chunks that it has at first.
+/// Draws whether all copies lose power while copies move, or nodes are added and removed. Few runs have neither other losses of data nor other maps, so
+/// these lose such faults, unless one is as rare as this. Where the volume grows, [`draw_beside_growth`] draws.
 pub(super) fn draw_beside_moves(rng: &mut SmallRng, scenario: &mut Scenario) {
     let moves = |fault: &Fault| matches!(fault, Fault::Drain(..) | Fault::Balance | Fault::Join(_));
+    if rng.random_ratio(1, 3) && scenario.growth() == 0 {
+        draw_beside(rng, scenario, moves);
+    }
+}
+
+/// The same while the volume grows or shrinks: a slot that was cleared for a new chunk has its old bytes again, if the flash had not written the zeros.
+pub(super) fn draw_beside_growth(rng: &mut SmallRng, scenario: &mut Scenario) {
+    let grows = |fault: &Fault| matches!(fault, Fault::Grow(_) | Fault::Shrink(..));
+    if !rng.random_ratio(1, 2) || scenario.growth() == 0 || !draw_beside(rng, scenario, grows) {
+        return;
+    }
+    let span_us = scenario.span.as_micros() as u64;
+    let all = (1u64 << scenario.extents_bytes.len()) - 1;
+    for _ in 0..rng.random_range(1..6) {
+        // What was cut off is there again, in slots that held something.
+        let mut at = Duration::from_micros(rng.random_range(0..span_us));
+        let chunks = *pick(rng, &[1, 1, 2]);
+        let longest_us = *pick(rng, &[10_000, 100_000]);
+        let down = Duration::from_micros(rng.random_range(1_000..50_000));
+        for fault in [Fault::Shrink(chunks, true), Fault::Grow(chunks), Fault::Blackout(all, down, Duration::ZERO)] {
+            scenario.faults.push((at, fault));
+            at += Duration::from_micros(rng.random_range(1_000..longest_us));
+        }
+    }
+}
+
+/// Draws it beside some faults, if there are any. Data that is lost otherwise would leave one copy of what the others lost, and another gateway or map has
+/// what this one does not know of.
+fn draw_beside(rng: &mut SmallRng, scenario: &mut Scenario, beside: impl Fn(&Fault) -> bool) -> bool {
     let is_rare = |fault: &Fault| {
         use Fault::{Blackout, HotBackup, LastCopy, MapRot, RotBehind, StolenKey};
         matches!(fault, Blackout(..) | HotBackup(..) | LastCopy(..) | MapRot(..) | RotBehind(_) | StolenKey(_))
@@ -75,12 +110,12 @@ pub(super) fn draw_beside_moves(rng: &mut SmallRng, scenario: &mut Scenario) {
     };
     let has = |of: &dyn Fn(&Fault) -> bool| scenario.faults.iter().any(|(_, fault)| of(fault));
     let has_lease = scenario.copies.as_ref().is_some_and(|plan| plan.lease.is_some());
-    if !rng.random_ratio(1, 3) || !has(&moves) || has(&is_rare) || scenario.growth() > 0 || has_lease {
-        return;
+    if !has(&beside) || has(&is_rare) || has_lease {
+        return false;
     }
     scenario.faults.retain(|(_, fault)| !is_in_the_way(fault));
     let all = (1u64 << scenario.extents_bytes.len()) - 1;
-    let first_us = scenario.faults.iter().filter(|(_, fault)| moves(fault)).map(|(at, _)| at.as_micros() as u64).min();
+    let first_us = scenario.faults.iter().filter(|(_, fault)| beside(fault)).map(|(at, _)| at.as_micros() as u64).min();
     for _ in 0..rng.random_range(1..4) {
         let longest_us = *pick(rng, &[20_000, 100_000, 600_000]);
         let at = Duration::from_micros(first_us.unwrap_or(0) + rng.random_range(0..longest_us));
@@ -92,6 +127,7 @@ pub(super) fn draw_beside_moves(rng: &mut SmallRng, scenario: &mut Scenario) {
     if rng.random() {
         scenario.clients.iter_mut().for_each(|client| client.mix = [6, 12, 4, 1, 1]);
     }
+    true
 }
 
 /// Draws whether all copies of a chunk, or all nodes, lose power. Not where data is lost otherwise: one copy would be left of what the
@@ -167,7 +203,8 @@ impl World {
         self.note_behind();
         let Some(dark) = &mut self.dark else { return };
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return };
-        for ((lost, decided), now) in dark.lost.iter_mut().zip(&mut dark.decided).zip(all_copies(image)) {
+        let chunks = dark.lost.len();
+        for ((lost, decided), now) in dark.lost.iter_mut().zip(&mut dark.decided).zip(all_copies(image, chunks)) {
             let before = std::mem::replace(decided, now);
             // A restart that the gateway has not seen yet counts for what it does until then.
             let is_unseen = |member: usize| self.nodes[member].is_start_unseen(image.members()[member].boot_id);
@@ -190,7 +227,7 @@ impl World {
         self.note_accepted();
         let Some(dark) = &mut self.dark else { return };
         let Ok(replayed) = replay(self.map.bytes()) else { return };
-        dark.durable = all_copies(&replayed.image);
+        dark.durable = all_copies(&replayed.image, dark.lost.len());
         if is_start {
             dark.decided.clone_from(&dark.durable);
         }
@@ -206,7 +243,10 @@ impl World {
         let Some(dark) = &mut self.dark else { return };
         for (chunk, lost) in dark.lost.iter_mut().enumerate() {
             let (durable, decided) = (&dark.durable[chunk], &dark.decided[chunk]);
-            if durable.holders() & !*lost != 0 {
+            // Clients may be told of a chunk that is not on record yet.
+            let holders = if *durable == NONE { decided.holders() } else { durable.holders() };
+            let is_chunk = *durable != NONE || *decided != NONE;
+            if !is_chunk || holders & !*lost != 0 {
                 continue;
             }
             *lost = 0;

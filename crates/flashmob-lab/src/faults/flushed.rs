@@ -37,7 +37,11 @@ impl World {
         // What the gateway has not seen, or somebody has accepted, it has to take for a loss.
         let is_other =
             |fault: &Fault| matches!(fault, Fault::LastCopy(..) | Fault::Restore(..)) || fault.is_of_other_maps();
-        if self.gateway.session > 1 || self.scenario.faults.iter().any(|(_, fault)| is_other(fault)) {
+        // Nor does it know of a new chunk that its slots have the zeros.
+        if self.gateway.session > 1
+            || self.scenario.growth() > 0
+            || self.scenario.faults.iter().any(|(_, fault)| is_other(fault))
+        {
             return;
         }
         let is_under_way = self.clients.iter().any(|client| client.open.values().any(|pending| pending.op.mutates()));

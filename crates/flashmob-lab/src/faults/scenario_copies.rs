@@ -156,6 +156,7 @@ impl Scenario {
         blackout::draw_beside_moves(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c303), &mut scenario);
         open::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0093_0a7c), &mut scenario);
         resync::draw(&mut SmallRng::seed_from_u64(seed ^ 0x004e_597c), &mut scenario);
+        blackout::draw_beside_growth(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c960), &mut scenario);
         latent::draw(&mut SmallRng::seed_from_u64(seed ^ 0x001a_7e47), &mut scenario);
         scenario
     }

@@ -131,7 +131,8 @@ impl World {
     fn end_attempt(&mut self, has_shrunk: bool) {
         let Some((asked, id)) = self.shrinks.last_mut().and_then(|attempt| attempt.zeros.take()) else { return };
         if has_shrunk {
-            self.oracle.write_ended(id, false, true);
+            // A chunk that is there again is a new one, whatever its slots held: no loss of power brings that back.
+            self.oracle.write_ended(id, true, true);
         } else {
             self.oracle.abandoned(asked, Some(id), false);
         }

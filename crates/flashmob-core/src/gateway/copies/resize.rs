@@ -137,17 +137,20 @@ impl Copies {
         let closed = self.closed(cx);
         // At most MEMBERS_MAX.
         let mut open = (0..self.members.len() as u16).filter(|member| !closed.contains(member));
-        if let Some(node) = open.find(|&member| !self.image.takes_no_copies(member) && !self.is_searched(member)) {
+        if let Some(node) =
+            open.find(|&member| !self.image.takes_no_copies(member) && !self.is_searched_for_good(cx, member))
+        {
             return Err(ResizeError::Searching { node });
         }
-        let records = self.image.grown(chunks, &closed, |member, slot| self.takes_chunk(member, slot));
-        let records = records.map_err(|error| match error {
-            PlacementError::TooLarge { fit, .. } => {
+        let records = self.image.grown(chunks, &closed, |member, slot| self.takes_chunk(cx, member, slot));
+        let records = records.map_err(|error| match (error, self.unsynced_slot(cx, &closed)) {
+            (PlacementError::TooLarge { .. }, Some(node)) => ResizeError::Searching { node },
+            (PlacementError::TooLarge { fit, .. }, None) => {
                 let fit_bytes = has_bytes + fit * chunk_bytes;
                 let unlinked = self.names_of_unlinked(cx, &self.image.leaving().collect());
                 unlinked.map_or(ResizeError::NoRoom { fit_bytes }, |names| ResizeError::NoRoomYet { fit_bytes, names })
             }
-            other => ResizeError::Placement(other),
+            (other, _) => ResizeError::Placement(other),
         })?;
         if is_dry {
             return Ok(resized);

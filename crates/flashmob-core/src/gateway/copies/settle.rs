@@ -37,7 +37,7 @@ impl Copies {
         }
         self.forget_settled();
         let mut next: Option<Time> = None;
-        let mut dirty: Vec<u16> = Vec::new();
+        let mut dirty = self.members_to_sync(cx);
         let (open, idle) = self.open_and_idle();
         let early = if planted::is(Bug::OpenUnbounded) { 0 } else { surplus(open, self.open_max) };
         for (place, (used, chunk)) in idle.into_iter().enumerate() {

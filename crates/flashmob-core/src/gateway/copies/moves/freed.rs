@@ -42,12 +42,6 @@ impl Copies {
         self.moves.tried.remove(&(place.member, place.slot));
     }
 
-    /// Whether a slot may have a new chunk.
-    pub(in super::super) fn takes_chunk(&self, member: u16, slot: u32) -> bool {
-        let is_early = planted::is(Bug::GrownIntoQuarantine) && self.moves.freed.contains_key(&(member, slot));
-        is_early || self.is_free(member, slot)
-    }
-
     /// Whether slots are in quarantine.
     pub(in super::super) fn has_freed(&self) -> bool {
         !self.moves.freed.is_empty()
@@ -145,6 +139,7 @@ impl Copies {
             self.moves.tried.insert((place.member, place.slot), result.is_ok());
             // Others may feel it, and it says nothing about how long copying takes.
             cx.lane.works(cx.now);
+            self.note_cleared(cx, place, result.is_ok());
             self.counters.freed += u64::from(result.is_ok());
         }
         if let Err(failure) = result {

@@ -15,6 +15,7 @@
 
 mod freed;
 mod orphans;
+mod unsynced;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -74,6 +75,8 @@ pub struct Moves {
     freed: BTreeMap<(u16, u32), Freed>,
     /// Those of them that were cleared, or could not be, and whether they are clean.
     tried: BTreeMap<(u16, u32), bool>,
+    /// Slots that were cleared, perhaps not permanently: the last change by then, by member and slot.
+    unsynced: BTreeMap<(u16, u32), u64>,
     /// Members one of whose slots is being cleared.
     clearing: BTreeSet<u16>,
     /// Of each member, how far its free slots are looked through.
@@ -359,6 +362,7 @@ impl Copies {
     pub(super) fn forget_slots_of(&mut self, member: u16) {
         self.moves.freed.retain(|&(of, _), _| of != member);
         self.moves.tried.retain(|&(of, _), _| of != member);
+        self.moves.unsynced.retain(|&(of, _), _| of != member);
         self.moves.clearing.remove(&member);
         if let Some(search) = self.moves.searches.get_mut(usize::from(member)) {
             *search = Search::of_gone();
@@ -408,6 +412,9 @@ impl Copies {
         self.moves.distrusted.remove(&chunk);
         self.moves.unreadable.remove(&chunk);
         self.forget_rot_of(chunk, copy);
+        if planted::is(Bug::MovedTakenForSettled) {
+            self.reopened.insert(chunk);
+        }
         if job.source != copy {
             // What a scrub has found to differ there is gone.
             self.scrub.bad.clear(chunk, 0..u32::MAX, |_| true);

@@ -34,6 +34,8 @@ pub struct Search {
     /// It can give back bytes, or cannot.
     gives_back: Option<bool>,
     is_over: bool,
+    /// The last change when it was over, if there were free slots: what it found to be holes is permanent once the member was flushed after that.
+    pub(super) ended: Option<u64>,
     /// The last slot that was given back because of it.
     found: Option<u32>,
     /// It goes on then, after a failure.
@@ -98,7 +100,10 @@ impl Copies {
             if self.image.is_joining(member) && self.may_decide().is_err() {
                 return;
             }
-            self.moves.searches[usize::from(member)].is_over = true;
+            let is_any_free = (0..slots).any(|slot| self.is_free(member, slot));
+            let ended = is_any_free.then(|| cx.queues[cx.node(member)].last_change());
+            let search = &mut self.moves.searches[usize::from(member)];
+            (search.is_over, search.ended) = (true, ended);
             return self.found_empty(cx, member);
         };
         let most = if search.cleared.is_some() { 1 } else { (LOOKED_AT_MAX / self.image.chunk_bytes()).max(1) as u32 };
