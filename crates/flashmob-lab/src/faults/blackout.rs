@@ -201,6 +201,7 @@ impl World {
     /// The gateway may have decided something.
     pub(super) fn note_decisions(&mut self) {
         self.note_behind();
+        self.note_enough(false);
         let Some(dark) = &mut self.dark else { return };
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return };
         let chunks = dark.lost.len();

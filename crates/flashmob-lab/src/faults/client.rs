@@ -416,6 +416,9 @@ impl World {
                 let write = pending.write.ok_or("a change without a number")?;
                 self.note_change(c, &pending, errno == 0);
                 self.note_changed(errno == 0);
+                if errno == 0 && !is_of_former {
+                    self.check_enough(&pending.spans, pending.at)?;
+                }
                 let oracle = &mut self.oracle;
                 if errno == 0 || is_of_former {
                     oracle.write_ended(write, pending.fua, errno == 0);

@@ -89,7 +89,8 @@ fn config(
         let (evict_after, settle_after) = (plan.evict_after, plan.settle_after);
         let spec = CopiesSpec::new(map);
         let open_max = plan.open_max.unwrap_or(spec.open_max);
-        Box::new(CopiesSpec { evict_after, settle_after, open_max, scrub, lease_until, ..spec })
+        let min_current = plan.min_current;
+        Box::new(CopiesSpec { min_current, evict_after, settle_after, open_max, scrub, lease_until, ..spec })
     });
     let volume = VolumeSpec { extents, copies, ..scenario.volume.clone() };
     GatewayConfig {
@@ -158,6 +159,7 @@ impl World {
                 self.samples_seen = 0;
                 self.gateway.links = vec![(None, 0); core.links_count()];
                 self.gateway.core = Some(core);
+                self.note_enough(true);
                 self.note_size();
                 self.sign_mirrors();
                 self.wake_gateway();

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, encode_snapshot, replay};
+use flashmob_core::copies::{MapImage, Marks, Member, Place, Record, encode_batch, encode_snapshot, replay};
 use flashmob_core::op::Failure;
 use flashmob_core::units::Time;
 use flashmob_core::wire::digest::DIGEST_BLOCK_BYTES;
@@ -34,6 +34,9 @@ pub struct CopiesPlan {
     pub evict_after: Duration,
     /// How long a chunk stays open.
     pub settle_after: Duration,
+    /// Copies that must be current for a change to be acknowledged.
+    #[serde(default = "one")]
+    pub min_current: usize,
     /// Chunks that may be open at once, if not as many as in a configuration.
     #[serde(default)]
     pub open_max: Option<usize>,
@@ -52,6 +55,10 @@ pub struct CopiesPlan {
     /// Nodes lose power when the end of the map is damaged.
     #[serde(default)]
     pub is_power_cut_with_map: bool,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// What happens in the middle of a move.
@@ -274,7 +281,7 @@ impl World {
         self.map.store(bytes, is_whole);
     }
 
-    /// Whether a request may fail, or be late: a chunk that it touches has no copy that is free of disturbance. A copy that is behind, or not
+    /// Whether a request may fail, or be late: a chunk that it touches has too few copies that are free of disturbance. A copy that is behind, or not
     /// known to be current, cannot help.
     pub(super) fn are_copies_excused(&self, spans: &[(u64, u32)], asked: Time) -> bool {
         let Some(plan) = &self.scenario.copies else { return false };
@@ -292,10 +299,11 @@ impl World {
             if self.is_before_acceptance(chunk, asked) {
                 return true;
             }
-            image.places(chunk).iter().enumerate().all(|(copy, place)| {
+            let is_there = |(copy, place): &(usize, &Place)| {
                 let is_of_no_use = (marks.behind | marks.doubtful) & (1 << copy) != 0;
-                is_of_no_use || self.is_excused(place.member.into(), asked)
-            })
+                !is_of_no_use && !self.is_excused(place.member.into(), asked)
+            };
+            image.places(chunk).iter().enumerate().filter(is_there).count() < self.scenario.copies_needed()
         })
     }
 

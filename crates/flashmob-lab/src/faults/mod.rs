@@ -23,6 +23,7 @@
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `map_rot.rs` | the end of the map is damaged, or lost |
 //! | `record.rs` | nodes cannot write what they record of themselves |
+//! | `min_current.rs` | changes need more than one current copy |
 //! | `open.rs` | few chunks may be open at once |
 //! | `pause.rs` | nodes are paused and measured |
 //! | `latent.rs` | blocks rot unread before the node with another copy is paused or made equal |
@@ -62,6 +63,7 @@ mod lie;
 mod map_rot;
 mod map_trouble;
 mod mapped;
+mod min_current;
 mod mirror;
 mod moves;
 mod net;
@@ -437,6 +439,7 @@ struct World {
     /// Blocks that rotted on one copy before anybody had read them.
     unread: BTreeSet<u64>,
     flushed: flushed::Flushed,
+    enough: min_current::Enough,
     /// When the gateway last served nothing, as the end of its map was dropped.
     waited_at: Option<Time>,
     /// No faults happen any more.
@@ -510,6 +513,7 @@ impl World {
             struck: BTreeSet::new(),
             unread: BTreeSet::new(),
             flushed: flushed::Flushed::default(),
+            enough: min_current::Enough::default(),
             waited_at: None,
             is_healed: false,
             scenario,

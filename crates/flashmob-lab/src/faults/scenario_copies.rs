@@ -25,6 +25,7 @@ use super::lie;
 use super::map_rot;
 use super::map_trouble;
 use super::mapped::CopiesPlan;
+use super::min_current;
 use super::mirror;
 use super::moves;
 use super::open;
@@ -97,6 +98,7 @@ impl Scenario {
                 commit_ns: *pick(rng, &[100_000, 2_000_000, 30_000_000]),
                 evict_after,
                 settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
+                min_current: 1,
                 open_max: None,
                 scrub_every: None,
                 chunks: None,
@@ -156,6 +158,7 @@ impl Scenario {
         blackout::draw_beside_moves(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c303), &mut scenario);
         open::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0093_0a7c), &mut scenario);
         resync::draw(&mut SmallRng::seed_from_u64(seed ^ 0x004e_597c), &mut scenario);
+        min_current::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0314_c022), &mut scenario);
         blackout::draw_beside_growth(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c960), &mut scenario);
         latent::draw(&mut SmallRng::seed_from_u64(seed ^ 0x001a_7e47), &mut scenario);
         scenario

@@ -322,7 +322,8 @@ impl Copies {
                 if !self.log.is_durable(seq) && !planted::is(Bug::AckBeforeBehind) {
                     return self.log.wait(seq, Waiter::Review(chunk));
                 }
-                if (done.count_ones() as usize) < self.min_current.min(self.image.copies()) && !is_first {
+                let needed = if planted::is(Bug::MinCurrentIgnored) { 1 } else { self.min_current };
+                if (done.count_ones() as usize) < needed.min(self.image.copies()) && !is_first {
                     // It waits for another copy to become current.
                     return;
                 }

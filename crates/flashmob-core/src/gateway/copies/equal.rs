@@ -126,7 +126,7 @@ impl Copies {
             // A copy that cannot be read or written is found out by what clients do.
             self.forget_rot(chunk);
         }
-        if goal == Goal::Compare && is_at_fault && left.count_ones() as usize >= self.min_current.max(1) {
+        if goal == Goal::Compare && is_at_fault && left != 0 {
             self.fall_behind(chunk, bit(copy));
             self.give_up(cx, chunk);
             return self.compare_soon(cx, chunk);

@@ -66,10 +66,13 @@ impl Copies {
         let current = self.current(chunk);
         let (out, present) = (self.out_of(chunk, current), self.usable_of(cx, chunk, current));
         let left = current & !out;
-        if out != 0 && present != 0 && left.count_ones() as usize >= self.min_current {
+        if out != 0 {
+            if present == 0 {
+                return;
+            }
             self.open_chunk(cx, chunk);
-        } else if out != 0 {
-            return;
+            // Fewer may be left than changes need, which wait then. Reads need not, and those that are behind can be made equal.
+            self.fall_behind(chunk, out);
         }
         if left & !present != 0 {
             return;

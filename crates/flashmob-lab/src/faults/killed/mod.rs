@@ -189,6 +189,7 @@ fn changed(seed: u64, change: Change, victim: Victim) -> Scenario {
             commit_ns: *pick(rng, &[100_000, 2_000_000, 30_000_000]),
             evict_after: Duration::from_millis(*pick(rng, &[150, 400])),
             settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
+            min_current: 1,
             open_max: None,
             scrub_every: None,
             chunks: Some(chunks),
