@@ -223,6 +223,8 @@ listed! {
         LateChangeFlushed => "late-change-flushed",
         /// A loss is told after all copies lost power, though everything was flushed.
         FlushedLossTold => "flushed-loss-told",
+        /// A map that was written anew counts as permanent before its directory was flushed.
+        RenameTrusted => "rename-trusted",
         /// A change is acknowledged once one current copy has it, though more are needed.
         MinCurrentIgnored => "min-current-ignored",
         /// Chunks that settle early, as too many are open, are not flushed before.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::joins::Spare;
 use super::oracle::pattern;
+use super::rewrite::Renamed;
 use super::trace::What;
 use super::{Event, Scenario, World};
 
@@ -52,6 +53,9 @@ pub struct CopiesPlan {
     pub spares: Vec<Spare>,
     /// What happens now and then while the gateway records that a copy has moved.
     pub in_moves: Option<InMove>,
+    /// The map is written anew after one in so many batches; 0: only after a failure.
+    #[serde(default)]
+    pub rewrites_one_in: u32,
     /// Nodes lose power when the end of the map is damaged.
     #[serde(default)]
     pub is_power_cut_with_map: bool,
@@ -84,6 +88,8 @@ pub(super) struct MapDisk {
     last_at: usize,
     /// What is being appended, the number of its last record, and whether it replaces all.
     pub out: Option<(u64, Vec<u8>, bool)>,
+    /// It was written anew, and a loss of power may bring the old file back.
+    pub renamed: Option<Renamed>,
 }
 
 impl MapDisk {
@@ -248,7 +254,16 @@ impl World {
             return self.commit_fails(number);
         }
         let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
+        if is_whole && self.map_renamed(number, &bytes) {
+            return;
+        }
         self.store_map(number, bytes, is_whole);
+        self.map_is_durable(number);
+        self.may_rewrite_map();
+    }
+
+    /// The map's file has decisions up to this number, permanently.
+    pub(super) fn map_is_durable(&mut self, number: u64) {
         self.note_map_file(false);
         self.watch_change();
         if let Some(core) = &mut self.gateway.core {
@@ -260,6 +275,7 @@ impl World {
 
     /// The gateway is killed, or the disk is full: what was being appended is in the file, in part, as a whole, or not at all.
     pub(super) fn tear_map(&mut self) {
+        self.rename_may_be_lost();
         let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
         if is_whole {
             return;

@@ -28,6 +28,7 @@
 //! | `pause.rs` | nodes are paused and measured |
 //! | `latent.rs` | blocks rot unread before the node with another copy is paused or made equal |
 //! | `resync.rs` | copies of a node are made equal to others |
+//! | `rewrite.rs` | the map is written anew, and power is lost in the middle |
 //! | `rot_behind.rs` | the only current copy rots while another is behind |
 //! | `scrub.rs` | scrubs, and what they must have found |
 //! | `killed/` | somebody is killed in the middle of a change |
@@ -75,6 +76,7 @@ mod record;
 mod remount;
 mod replace;
 mod resync;
+mod rewrite;
 mod rot_behind;
 mod samples;
 mod scenario;
@@ -142,6 +144,7 @@ enum Event {
     Announce { node: usize, is_elsewhere: bool },
     CopiesDisappear,
     Committed { session: u64 },
+    MapDirectoryFlushed { session: u64 },
     Replace { node: usize },
     AcceptLoss { node: usize },
     Pause { node: usize, lasts: Duration },
@@ -655,6 +658,7 @@ impl World {
             Event::Announce { node, is_elsewhere } => self.announce(node, is_elsewhere),
             Event::CopiesDisappear => self.copies_disappear(),
             Event::Committed { session } => self.committed(session),
+            Event::MapDirectoryFlushed { session } => self.map_directory_flushed(session),
             Event::AcceptLoss { node } => self.accept_loss(node),
             Event::Replace { node } => self.replace(node),
             Event::Pause { node, lasts } => self.pause(node, lasts),

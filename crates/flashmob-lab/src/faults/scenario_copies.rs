@@ -34,6 +34,7 @@ use super::record;
 use super::remount;
 use super::replace;
 use super::resync;
+use super::rewrite;
 use super::rot_behind;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::scrub;
@@ -99,6 +100,7 @@ impl Scenario {
                 evict_after,
                 settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
                 min_current: 1,
+                rewrites_one_in: 0,
                 open_max: None,
                 scrub_every: None,
                 chunks: None,
@@ -159,6 +161,7 @@ impl Scenario {
         open::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0093_0a7c), &mut scenario);
         resync::draw(&mut SmallRng::seed_from_u64(seed ^ 0x004e_597c), &mut scenario);
         min_current::draw(&mut SmallRng::seed_from_u64(seed ^ 0x0314_c022), &mut scenario);
+        rewrite::draw(&mut SmallRng::seed_from_u64(seed ^ 0x03a9_4e3a), &mut scenario);
         blackout::draw_beside_growth(&mut SmallRng::seed_from_u64(seed ^ 0x0b1a_c960), &mut scenario);
         latent::draw(&mut SmallRng::seed_from_u64(seed ^ 0x001a_7e47), &mut scenario);
         scenario

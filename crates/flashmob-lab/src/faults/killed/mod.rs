@@ -190,6 +190,7 @@ fn changed(seed: u64, change: Change, victim: Victim) -> Scenario {
             evict_after: Duration::from_millis(*pick(rng, &[150, 400])),
             settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
             min_current: 1,
+            rewrites_one_in: 0,
             open_max: None,
             scrub_every: None,
             chunks: Some(chunks),
