@@ -25,11 +25,12 @@ pub(super) struct Renamed {
     older: Vec<u8>,
 }
 
-/// Draws whether the map is written anew after one in so many batches. Not where the gateway has another map for a while, or its end is lost.
+/// Draws whether the map is written anew after one in so many batches. Not where the gateway has another map for a while, or its end is lost; nor where the
+/// only current copy rots: a file that is lost with its name may have said which one that is.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     let is_in_the_way = |fault: &Fault| {
-        use Fault::{MapFull, MapRot, Standby, StoreAway};
-        fault.is_of_other_maps() || matches!(fault, MapFull(_) | MapRot(..) | Standby(_) | StoreAway(_))
+        use Fault::{MapFull, MapRot, RotBehind, Standby, StoreAway};
+        fault.is_of_other_maps() || matches!(fault, MapFull(_) | MapRot(..) | RotBehind(_) | Standby(_) | StoreAway(_))
     };
     let is_apart = scenario.faults.iter().any(|(_, fault)| is_in_the_way(fault)) || scenario.change.is_some();
     let is_drawn = rng.random_ratio(1, 4);
