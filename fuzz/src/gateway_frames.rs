@@ -95,6 +95,7 @@ pub fn run(data: &[u8]) {
         keeps_live: control & 128 != 0,
         volumes: vec![volume],
         extent_ids: Vec::new(),
+        config_name: "cluster.toml".to_string(),
     };
     let mut gateway = Gateway::new(config).unwrap_or_else(|e| panic!("{e}"));
     gateway.set_sampling(Sampling { one_in: u64::from(control >> 6), clock_start_ns: u64::from(control) << 40 });

@@ -251,6 +251,87 @@ fn a_copy_that_missed_a_change_of_the_block_is_not_believed() {
     assert_eq!((marks(&bed).behind, marked(&bed)), (0, 1));
 }
 
+/// Some ranges of the copy that is behind are hashed, and its source answers nothing from then on.
+fn hashed_in_part(bed: &mut FlashBed) -> u64 {
+    let node = bed.place_of(0, BEHIND);
+    let hashed = |bed: &FlashBed| bed.nodes[node].seen.iter().filter(|piece| piece.op == Op::Digest).count();
+    let before = hashed(bed);
+    for _ in 0..10_000 {
+        if hashed(bed) - before >= 8 {
+            break;
+        }
+        bed.bed.now = bed.bed.now + Duration::from_millis(1);
+        bed.bed.gateway.handle_timeout(bed.bed.now);
+        bed.serve_once();
+    }
+    (hashed(bed) - before) as u64
+}
+
+#[test]
+fn a_block_that_is_on_no_copy_is_not_looked_for_again() {
+    let mut bed = resynced();
+    let node = bed.place_of(0, BEHIND);
+    bed.put(0, BEHIND, 5, &[0; BLOCK as usize]);
+    bed.rot(0, SOURCE, 5);
+    // The copy stays behind.
+    bed.nodes[node].fails = Some(Failure::Io);
+    let mut looks = Vec::new();
+    for _ in 0..3 {
+        submit(&mut bed, Op::Read, 5 * BLOCK, BLOCK);
+        submit(&mut bed, Op::Write, 5 * BLOCK, HALF);
+        bed.pass(SECOND);
+        assert_eq!(bed.results(), [Err(Failure::Io), Err(Failure::Io)]);
+        let reads = bed.nodes[node].seen.iter().filter(|piece| piece.op == Op::Read);
+        looks.push(reads.count());
+    }
+    assert!(looks[0] > 0 && looks[2] == looks[0], "{looks:?}");
+    bed.nodes[node].fails = None;
+    bed.pass(5 * SECOND);
+    assert_eq!((marks(&bed).behind, marked(&bed)), (0, 1));
+}
+
+#[test]
+fn a_device_that_failed_a_flush_is_not_believed() {
+    let mut bed = behind();
+    let (source, node) = (bed.place_of(0, SOURCE), bed.place_of(0, BEHIND));
+    bed.nodes[node].fails_flushes = true;
+    submit(&mut bed, Op::Write, 9 * BLOCK, BLOCK);
+    submit(&mut bed, Op::Flush, 0, 0);
+    bed.pass(SECOND);
+    assert_eq!(marks(&bed).behind, 1 << BEHIND);
+    bed.nodes[node].fails_flushes = false;
+    bed.pass(120 * SECOND);
+    assert_eq!(marks(&bed).behind, 0);
+    submit(&mut bed, Op::Write, 9 * BLOCK, BLOCK);
+    bed.pass(SECOND / 10);
+    bed.results();
+    bed.rot(0, SOURCE, 5);
+    bed.nodes[source].is_silent = true;
+    submit(&mut bed, Op::Write, 5 * BLOCK, HALF);
+    bed.serve();
+    bed.bed.gateway.resync_node(bed.bed.now, 0, node).unwrap();
+    bed.nodes[source].is_silent = false;
+    bed.pass(5 * SECOND);
+    assert_eq!(bed.results(), [Err(Failure::Io)], "what its device had in memory may be gone");
+}
+
+#[test]
+fn a_change_that_was_told_does_not_wait_for_a_node_that_is_gone() {
+    let mut bed = behind();
+    let node = bed.place_of(0, BEHIND);
+    submit(&mut bed, Op::Write, 9 * BLOCK, BLOCK);
+    bed.pass(SECOND / 10);
+    bed.nodes[node].is_silent = true;
+    submit(&mut bed, Op::Write, 5 * BLOCK, BLOCK);
+    bed.serve();
+    bed.bed.gateway.resync_node(bed.bed.now, 0, node).unwrap();
+    bed.serve();
+    assert_eq!(bed.results().len(), 2, "both are told");
+    bed.unlink(node);
+    bed.pass(SECOND);
+    assert_eq!(bed.bed.gateway.memory_used_bytes(), 0);
+}
+
 /// The bytes that a node was sent in changes since, and where.
 fn changes(bed: &FlashBed, node: usize, since: usize) -> Vec<(u64, u32)> {
     let seen = bed.nodes[node].seen[since..].iter();
@@ -261,18 +342,8 @@ fn changes(bed: &FlashBed, node: usize, since: usize) -> Vec<(u64, u32)> {
 fn a_copy_that_is_made_gets_changes_as_far_as_its_source_was_hashed() {
     let mut bed = resynced();
     let (source, node) = (bed.place_of(0, SOURCE), bed.place_of(0, BEHIND));
-    // Until half of the chunk is hashed: 16 ranges of a block.
-    let hashed = |bed: &FlashBed| bed.nodes[node].seen.iter().filter(|piece| piece.op == Op::Digest).count();
-    let before = hashed(&bed);
-    for _ in 0..10_000 {
-        if hashed(&bed) - before >= 8 {
-            break;
-        }
-        bed.bed.now = bed.bed.now + Duration::from_millis(1);
-        bed.bed.gateway.handle_timeout(bed.bed.now);
-        bed.serve_once();
-    }
-    let front = (hashed(&bed) - before) as u64;
+    // Half of the chunk: 16 ranges of a block.
+    let front = hashed_in_part(&mut bed);
     assert!((8..15).contains(&front), "{front}");
     bed.nodes[source].is_silent = true;
     let since = bed.nodes[node].seen.len();

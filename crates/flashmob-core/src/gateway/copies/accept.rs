@@ -268,6 +268,7 @@ impl Copies {
             self.give_up(cx, chunk);
             self.leave(chunk, u8::MAX);
             self.forget_rot(chunk);
+            self.limit_kept(chunk, 0);
             self.stuck.remove(&chunk);
             self.behind_last.remove(&chunk);
             self.reopened.remove(&chunk);

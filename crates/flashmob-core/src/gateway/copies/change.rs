@@ -39,14 +39,16 @@ pub struct Change {
     /// When it was asked for.
     pub begun: Time,
     pub is_sent: bool,
-    /// It has waited for a corrupt block to be healed.
+    /// The change has waited for a corrupt block to be healed.
     pub was_held: bool,
-    /// A current copy has a later change that overlaps: it cannot be sent again.
+    /// A current copy has a later change that overlaps, so that this one cannot be sent again.
     pub is_overtaken: bool,
     /// When it was sent: its copies are silent from then on.
     pub sent: Time,
     pub copies: [At; PLACES_MAX],
-    /// It was sent to a place where the chunk has no copy any more.
+    /// The copies that were sent its first part alone: they are made from another, and the rest is not hashed yet.
+    pub cut: u8,
+    /// A copy that was sent it lies elsewhere now.
     pub has_left: bool,
     /// Reads whose answers may show it.
     pub held: Vec<RequestKey>,
@@ -62,7 +64,18 @@ impl Change {
         mask(each(copies).filter(|&copy| self.copies[copy] == At::Sent))
     }
 
-    /// Whether some of these copies have it, or a part of it perhaps.
+    /// The copies that were sent it.
+    pub fn sent_to(&self) -> u8 {
+        mask((0..PLACES_MAX).filter(|&copy| self.copies[copy] != At::NotSent))
+    }
+
+    /// Whether some of these copies have it or will have it, or a part of it perhaps.
+    pub fn may_have_reached(&self, copies: u8) -> bool {
+        let has_nothing = |copy: usize| matches!(self.copies[copy], At::NotSent | At::Failed(Failure::Corrupt));
+        self.has_left || !each(copies).all(has_nothing)
+    }
+
+    /// Whether some of these copies have it by now, or a part of it perhaps.
     pub fn has_reached(&self, copies: u8) -> bool {
         let has_nothing =
             |copy: usize| matches!(self.copies[copy], At::NotSent | At::Sent | At::Failed(Failure::Corrupt));
@@ -111,6 +124,7 @@ impl Copies {
                 is_overtaken: false,
                 sent: Time::default(),
                 copies: [At::NotSent; PLACES_MAX],
+                cut: 0,
                 has_left: false,
                 held: Vec::new(),
             });
@@ -210,12 +224,13 @@ impl Copies {
         let copies = (0..self.image.copies()).filter(|&copy| (marks.behind & !state.joined) & bit(copy) == 0);
         let copies = copies.chain(guest);
         let joined = state.joined;
-        let mut sent = [At::NotSent; PLACES_MAX];
+        let (mut sent, mut cut, whole_len) = ([At::NotSent; PLACES_MAX], 0, len);
         for copy in copies.collect::<Vec<_>>() {
             let len = if joined & bit(copy) == 0 { len } else { len.min(front.saturating_sub(at)) };
             let Some((member, offset_bytes)) = self.locate(chunk, copy, at).filter(|_| len > 0) else { continue };
             self.send(cx, key, member, what, (offset_bytes, len));
             sent[copy] = At::Sent;
+            cut |= if len < whole_len { bit(copy) } else { 0 };
             let serial = cx.queues[cx.node(member)].last_change();
             if let Some(state) = self.chunks.get_mut(&chunk) {
                 state.sync_after[copy] = serial;
@@ -228,7 +243,7 @@ impl Copies {
             state.used = cx.now;
         }
         (self.changes[place].is_sent, self.changes[place].sent) = (true, cx.now);
-        self.changes[place].copies = sent;
+        (self.changes[place].copies, self.changes[place].cut) = (sent, cut);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
     }
 
@@ -375,7 +390,7 @@ impl Copies {
         change.unanswered(self.holders(change.chunk) | joined)
     }
 
-    /// With those that have fallen behind since, and are there: their answers tell whether they have what the others have.
+    /// The same with copies that have fallen behind since, and are there: their answers tell whether they have what the others have.
     pub(super) fn awaited_or_kept(&self, cx: &Cx<'_>, change: &Change) -> u8 {
         self.awaited(change) | change.unanswered(self.kept_there(cx, change.chunk))
     }

@@ -155,7 +155,7 @@ impl Copies {
         let is_open = self.image.marks(chunk).is_open;
         if let Some(state) = self.chunks.get(&chunk)
             && state.is_idle()
-            && !state.kept.is_wanted
+            && !state.kept.is_wanted()
             && !is_open
             && self.log.is_durable(state.marks_seq)
             && !self.jobs.contains_key(&chunk)

@@ -92,8 +92,6 @@ impl Copies {
         for member in late {
             let is_failed = self.flushes[place].members[usize::from(member)] == Part::Failed;
             match self.do_without(member, |_| true) {
-                // What could not be written may be gone from its memory, too.
-                Ok(_) if is_failed => {}
                 Ok(fallen) => fallen.into_iter().for_each(|(chunk, copy)| self.keep(chunk, bit(copy))),
                 Err(()) if is_failed => has_failed = true,
                 Err(()) => return,

@@ -13,6 +13,8 @@
 //! A node that answers *corrupt* to a change has written nothing of it, so the change can be sent again; not once a copy has a later one that
 //! overlaps, as its client may have left, and another one may have been told of the later.
 
+use std::collections::BTreeSet;
+
 use super::change::{At, Change};
 use super::chunk::Waiting;
 use super::jobs::{Goal, Step};
@@ -21,11 +23,23 @@ use super::{Copies, Cx, Inner, PLACES_MAX, each};
 use crate::gateway::state::RequestKey;
 use crate::op::Failure;
 use crate::planted::{self, Bug};
-use crate::units::Time;
+use crate::units::{Time, bring_forward};
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
 /// How many jobs are begun for a request.
 const TRIES_MAX: u32 = 3;
+
+/// Most chunks with blocks that are known to be on no copy.
+const HOPELESS_MAX: usize = 1024;
+
+/// Blocks of a chunk that were looked for in vain.
+#[derive(Debug, Default)]
+pub struct Hopeless {
+    /// The copies behind that were asked.
+    asked: u8,
+    /// Where in the chunk they begin.
+    blocks: BTreeSet<u32>,
+}
 
 /// A request that waits for blocks.
 #[derive(Debug)]
@@ -39,6 +53,12 @@ pub struct Held {
     is_ill: bool,
     /// The job under way has gone past its blocks: the next one is for it.
     is_missed: bool,
+}
+
+impl Held {
+    fn is_within(&self, range: (u32, u32)) -> bool {
+        range.0 <= self.blocks.0 && self.blocks.1 <= range.1
+    }
 }
 
 /// Whole blocks that have all of a range.
@@ -59,19 +79,41 @@ impl Copies {
         job.filter(|_| !planted::is(Bug::JoinedChangedUnhashed)).map_or(u32::MAX, |job| job.range.1)
     }
 
+    /// Whether a member is there, or may be again soon: links break and come back, that of a paused node at its pause.
+    pub(super) fn may_come(&self, cx: &Cx<'_>, member: u16) -> bool {
+        let Some(state) = self.members.get(usize::from(member)) else { return false };
+        let patience = if state.is_paused { self.timeout / 2 } else { self.evict_after };
+        cx.is_linked(member) || cx.now - state.unlinked_at < patience
+    }
+
+    /// Whether blocks of a range were looked for on all copies behind that can be used now, and are on none.
+    fn is_hopeless(&self, cx: &Cx<'_>, chunk: u32, range: (u32, u32)) -> bool {
+        let Some(hopeless) = self.hopeless.get(&chunk) else { return false };
+        let (from, to) = blocks_of(range);
+        let is_any = hopeless.blocks.range(from..to).next().is_some();
+        is_any && self.usable_of(cx, chunk, self.image.marks(chunk).behind) & !hopeless.asked == 0
+    }
+
+    /// A block is on no copy that can be used now.
+    pub(super) fn note_hopeless(&mut self, cx: &Cx<'_>, chunk: u32, at: u32) {
+        let asked = self.usable_of(cx, chunk, self.image.marks(chunk).behind);
+        if self.hopeless.len() >= HOPELESS_MAX && !self.hopeless.contains_key(&chunk) {
+            self.hopeless.clear();
+        }
+        let hopeless = self.hopeless.entry(chunk).or_default();
+        if hopeless.asked != asked {
+            *hopeless = Hopeless { asked, blocks: BTreeSet::new() };
+        }
+        hopeless.blocks.insert(at);
+    }
+
     /// Whether a copy that is behind may have a block that no current one has, and is there, or was lately.
     fn may_heal(&self, cx: &Cx<'_>, chunk: u32) -> bool {
-        // Links break and come back, that of a paused node at its pause.
-        let may_come = |member: u16| {
-            let Some(state) = self.members.get(usize::from(member)) else { return false };
-            let patience = if state.is_paused { self.timeout / 2 } else { self.evict_after };
-            cx.is_linked(member) || cx.now - state.unlinked_at < patience
-        };
         let behind = self.image.marks(chunk).behind;
         let current = self.current(chunk);
         current != 0
             && !self.is_on_hold(chunk)
-            && each(behind).any(|copy| may_come(self.member_of(chunk, copy)))
+            && each(behind).any(|copy| self.may_come(cx, self.member_of(chunk, copy)))
             && self.know_marks(cx, chunk, self.usable_of(cx, chunk, current))
             && !planted::is(Bug::CorruptNotHeld)
     }
@@ -83,6 +125,9 @@ impl Copies {
         let held = Held { waiting, blocks, since: cx.now, tries: 0, is_ill, is_missed };
         self.heals.entry(chunk).or_default().push(held);
         self.look_at(cx.now);
+        if self.jobs.get(&chunk).is_some_and(|job| job.waits_for_lane()) {
+            bring_forward(&mut self.lane_due, cx.now);
+        }
     }
 
     /// Holds a part of a read that all current copies have answered with *corrupt*. False if that is final.
@@ -94,7 +139,7 @@ impl Copies {
         buffer_at: u32,
     ) -> bool {
         let was_held = self.read(cx, request).is_none_or(|read| read.healed.contains(&(chunk, at)));
-        if was_held || !self.may_heal(cx, chunk) {
+        if was_held || self.is_hopeless(cx, chunk, (at, len)) || !self.may_heal(cx, chunk) {
             return false;
         }
         self.counters.corrupt += 1;
@@ -112,10 +157,12 @@ impl Copies {
             return false;
         }
         let is_final = change.was_held || change.is_overtaken && !planted::is(Bug::HeldOvertaken);
-        self.want_kept(chunk);
-        if is_final || !self.may_heal(cx, chunk) {
+        self.want_kept(place);
+        if is_final || self.is_hopeless(cx, chunk, (at, len)) || !self.may_heal(cx, chunk) {
             return false;
         }
+        // One that is made equal may have what its source refused.
+        self.void_joined(chunk);
         // Copies that are being made equal may still answer it: that must not count for what is sent again.
         let taken = cx.requests.get_mut(old).map(|own| (std::mem::take(&mut own.buffer), own.reserved_bytes));
         let Some((bytes, reserved_bytes)) = taken else { return false };
@@ -223,7 +270,7 @@ impl Copies {
             Goal::Resync | Goal::Move => {
                 let is_in_hand = matches!(job.step, Step::Lock | Step::Digest(_) | Step::Rescue(_));
                 let is_near = is_in_hand || job.runs.iter().any(|run| run.kind == RunKind::Rescue);
-                is_near && self.ill(chunk).all(|held| held.blocks.1 <= job.range.1)
+                is_near && self.ill(chunk).all(|held| held.is_within(job.range))
             }
             Goal::Mend | Goal::Scrub => false,
         })
@@ -248,7 +295,7 @@ impl Copies {
             // It begins anew later. Nobody waits for it.
             self.give_up(cx, chunk);
             let Some(held) = self.heals.get_mut(&chunk).filter(|_| !self.jobs.contains_key(&chunk)) else { continue };
-            held.iter_mut().for_each(|held| held.tries += 1);
+            held.iter_mut().for_each(|held| (held.tries, held.is_missed) = (held.tries + 1, false));
             self.begin_job(cx, chunk, Goal::Heal, source, 0);
         }
     }
@@ -275,9 +322,9 @@ impl Copies {
     /// A job that makes copies has rescued a block, or no copy has it. Once it was the last, what waits for it is sent again.
     pub(super) fn rescued(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get(&chunk).filter(|job| job.goal.is_copying()) else { return };
-        let front = job.range.1;
+        let range = job.range;
         if !job.runs.iter().any(|run| run.kind == RunKind::Rescue) {
-            self.release_held(cx, chunk, |held| !held.is_ill || held.blocks.1 <= front);
+            self.release_held(cx, chunk, |held| !held.is_ill || held.is_within(range));
         }
     }
 

@@ -82,7 +82,7 @@ pub struct Job {
     pub step: Step,
     /// The digests of the range tell what corrupt blocks should be.
     pub is_told: bool,
-    /// What differs in the range, the first of it last.
+    /// What differs in the range, in the reverse order; blocks to rescue come last, so that they are the first.
     pub runs: Vec<Run>,
     /// Requests of it that are not answered: by copy.
     pub open: Vec<(usize, RequestKey)>,

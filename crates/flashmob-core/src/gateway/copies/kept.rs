@@ -1,21 +1,25 @@
 //! What copies that fell behind have all the same: the blocks that no change has reached since.
 //!
-//! Known in memory, of chunks in use. Where a current copy turns out to be corrupt, such a block of another one is right without a proof by CRC-32: it has
-//! all that was acknowledged, and changes at most that were sent to both copies and are not told yet.
+//! A block that was being changed when a copy fell behind may be on that copy with the change, and corrupt on the current one, which refused the change.
+//! Then no CRC-32 proves what the copy behind has. It is right all the same: it has all that was acknowledged, and a change at most that was sent to both
+//! and not told. Only such blocks are believed; for all others the proof is asked for.
+
+use std::collections::BTreeSet;
 
 use super::change::{At, Change};
-use super::{Copies, Cx, bit, each};
+use super::chunk::Chunk;
+use super::{Copies, Cx, bit, each, mask};
 use crate::planted::{self, Bug};
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
-/// What copies of a chunk have that are behind.
+/// What copies of a chunk have that are behind. The gateway keeps it in memory while the chunk is in use.
 #[derive(Debug, Default)]
 pub struct Kept {
     copies: u8,
     /// A bit for each block that a change has reached, and one of these copies perhaps not.
     changed: Vec<u64>,
-    /// A change was answered *corrupt* by all current copies, and one of these may have it.
-    pub is_wanted: bool,
+    /// Blocks of which a part was to be changed, and which all current copies answered with *corrupt*.
+    wanted: BTreeSet<u32>,
 }
 
 impl Kept {
@@ -33,32 +37,43 @@ impl Kept {
         self.changed.get(block as usize / 64).is_some_and(|word| word >> (block % 64) & 1 != 0)
     }
 
+    /// Whether it is known for blocks that may be looked for.
+    pub fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     /// Only these copies are behind.
     pub fn limit(&mut self, behind: u8) {
         self.copies &= behind;
         if self.copies == 0 {
             self.changed.clear();
-            self.is_wanted = false;
+            self.wanted.clear();
         }
     }
 }
 
 impl Copies {
-    /// Copies have fallen behind that had all changes until now: they were put out, are to be compared, or have a corrupt block.
+    /// Copies have fallen behind that had all changes until now: they were put out, are to be compared, or have a corrupt block. A device that failed a
+    /// flush may have lost what it had in memory.
     pub(super) fn keep(&mut self, chunk: u32, copies: u8) {
         let behind = self.image.marks(chunk).behind;
+        let has_failed = |copy: &usize| {
+            let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
+            member.is_none_or(|member| member.has_failed_flush)
+        };
+        let kept = mask(each(copies & behind).filter(|copy| !has_failed(copy)));
         if !self.is_on_hold(chunk)
             && let Some(state) = self.chunks.get_mut(&chunk)
         {
             state.kept.limit(behind);
-            state.kept.copies |= copies & behind;
+            state.kept.copies |= kept;
         }
     }
 
-    /// Whether some copies have a change that one of those behind may lack.
+    /// Whether a current copy has a change, or may have it, that one of those behind may lack.
     fn is_missed(&self, change: &Change, kept: u8) -> bool {
-        let is_done = |copy: usize| change.copies[copy] == At::Done;
-        change.has_reached(self.holders(change.chunk)) && !each(kept).all(is_done)
+        let has_all = |copy: usize| change.copies[copy] == At::Done && change.cut & bit(copy) == 0;
+        change.may_have_reached(self.holders(change.chunk)) && !each(kept).all(has_all)
     }
 
     /// A change has ended: notes which blocks the copies behind may lack by it.
@@ -79,6 +94,18 @@ impl Copies {
         if kept == 0 { 0 } else { self.usable_of(cx, chunk, kept) }
     }
 
+    /// A member has no link any more: changes that were told do not wait for its answers.
+    pub(super) fn end_kept(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let is_kept = |chunk: u32, state: &Chunk| {
+            state.kept.copies != 0 && self.copy_on(chunk, member).is_some_and(|copy| state.kept.copies & bit(copy) != 0)
+        };
+        let of_it = self.chunks.iter().filter(|(chunk, state)| is_kept(**chunk, state));
+        let places: Vec<usize> = of_it.flat_map(|(_, state)| state.changes.clone()).collect();
+        for place in places {
+            self.end_if_over(cx, place);
+        }
+    }
+
     /// A device has restarted, or has another extent: what is known of copies beside it, too, means nothing any more.
     pub(super) fn forget_kept(&mut self, member: u16) {
         let chunks: Vec<u32> =
@@ -88,10 +115,15 @@ impl Copies {
         }
     }
 
-    /// A change was answered *corrupt* by all current copies: what is known of the others is not forgotten when the chunk is idle.
-    pub(super) fn want_kept(&mut self, chunk: u32) {
-        if let Some(state) = self.chunks.get_mut(&chunk) {
-            state.kept.is_wanted = state.kept.copies != 0;
+    /// All current copies have answered a change with *corrupt*: blocks of which it changes a part are looked for on copies behind that were sent it.
+    pub(super) fn want_kept(&mut self, place: usize) {
+        let Some(change) = self.changes.get(place) else { return };
+        let (at, end, was_sent) = (change.at, change.at + change.len, change.sent_to());
+        let edges = [at, end].into_iter().filter(|edge| !edge.is_multiple_of(DIGEST_BLOCK_BYTES));
+        if let Some(state) = self.chunks.get_mut(&change.chunk)
+            && state.kept.copies & was_sent != 0
+        {
+            state.kept.wanted.extend(edges.map(|edge| edge / DIGEST_BLOCK_BYTES));
         }
     }
 
@@ -109,13 +141,14 @@ impl Copies {
         }
     }
 
-    /// The copies behind that have a block as the current ones should.
+    /// The copies behind that have a block as the current ones should, though no CRC-32 proves it.
     pub(super) fn kept(&self, chunk: u32, block: u32) -> u8 {
-        let Some(state) = self.chunks.get(&chunk).filter(|state| !state.kept.is_changed(block)) else { return 0 };
+        let Some(state) = self.chunks.get(&chunk).filter(|state| state.kept.wanted.contains(&block)) else { return 0 };
         let kept = state.kept.copies & self.image.marks(chunk).behind;
         let (at, len) = (block * DIGEST_BLOCK_BYTES, DIGEST_BLOCK_BYTES);
         let mut under_way = state.changes.iter().filter_map(|&place| self.changes.get(place));
-        let is_missed = under_way.any(|change| change.overlaps(at, len) && self.is_missed(change, kept));
+        let is_missed = state.kept.is_changed(block)
+            || under_way.any(|change| change.overlaps(at, len) && self.is_missed(change, kept));
         if is_missed && !planted::is(Bug::KeptUnlooked) { 0 } else { kept }
     }
 

@@ -59,6 +59,8 @@ pub struct Member {
     pub sync: Option<RequestKey>,
     /// When that may be tried again.
     pub sync_again: Time,
+    /// Its device has failed a flush: what could not be written may be gone from its memory, too.
+    pub has_failed_flush: bool,
     /// When the owner may be told again that its device fails flushes.
     pub tell_flush_at: Time,
     /// How fast it answers reads.
@@ -208,6 +210,7 @@ impl Copies {
         if let Some(state) = self.members.get_mut(usize::from(member)) {
             (state.calm_until, state.sync_again, state.tell_flush_at) = (cx.now, cx.now, cx.now);
             (state.no_guests_until, state.tell_guests_at) = (cx.now, cx.now);
+            state.has_failed_flush = false;
         }
         self.search_anew(member);
         let open: Vec<(u32, usize)> =
@@ -526,6 +529,7 @@ impl Copies {
         }
         self.drop_clears(cx, member);
         self.drop_looks(cx, Some(member));
+        self.end_kept(cx, member);
         let Some(key) = self.members.get_mut(usize::from(member)).and_then(|m| m.sync.take()) else { return };
         self.remove_inner(cx, key);
         cx.has_dead_pieces = true;

@@ -83,7 +83,7 @@ use chunk::Chunk;
 pub use claims::Proof;
 pub use context::Cx;
 use flush::Flush;
-use heal::Held;
+use heal::{Held, Hopeless};
 use hedge::Hedging;
 use jobs::Job;
 pub use join::{Added, JoinError, NewNode, RemoveError};
@@ -204,6 +204,8 @@ pub struct Copies {
     rot: BTreeMap<u32, Rot>,
     /// Requests that wait for blocks which no current copy has.
     heals: BTreeMap<u32, Vec<Held>>,
+    /// Blocks that were looked for in vain, by chunk.
+    hopeless: BTreeMap<u32, Hopeless>,
     /// Copies that fell behind last, of chunks with several copies behind.
     behind_last: BTreeMap<u32, u8>,
     /// Copies, by chunk and member, that may hold nothing of what they fell behind with.
@@ -312,6 +314,7 @@ impl Copies {
             flushed: BTreeSet::new(),
             rot: BTreeMap::new(),
             heals: BTreeMap::new(),
+            hopeless: BTreeMap::new(),
             behind_last: BTreeMap::new(),
             hollow: BTreeSet::new(),
             stuck: BTreeMap::new(),

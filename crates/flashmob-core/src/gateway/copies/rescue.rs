@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  hashed on all copies ─▶ a current copy has it ───────────────────────────▶ written to those that lack it ─▶ hashed again
-//!   (what should it be?)   └▶ none: a copy that is behind has the very bytes ─▶ written there, and healed      ─▶
+//!   (what should it be?)   └▶ none: a copy that is behind has its bytes, proven ▶ written there, and healed      ─▶
 //!                               └▶ none: the copies that are made current have it marked as unreadable         ─▶
 //! ```
 //!
-//! The bytes of a copy that is behind count only if all of the block has the CRC-32 that the source's checksum expects. That proves the bytes against
-//! rot, and does not choose a version: so the block is locked from the look at the source's checksum to the last look, and no change of it is
+//! The bytes of a copy that is behind count if all of the block has the CRC-32 that the source's checksum expects, or if the copy has kept the block since it
+//! fell behind ([`super::kept`]). A CRC-32 proves the bytes against rot, and does not choose a version: so the block is locked from the look at the source's checksum to the last look, and no change of it is
 //! under way. It must never be taken from a digest that was made under another lock.
 
 use super::jobs::{Goal, Step};
@@ -36,7 +36,7 @@ pub struct Rescue {
     candidates: u8,
     /// Copies whose bytes are believed without the proof by CRC-32.
     believed: u8,
-    /// Those of them that are behind, and have the block all the same.
+    /// Copies behind that are believed likewise: see [`super::kept`].
     kept: u8,
 }
 
@@ -61,7 +61,14 @@ impl Copies {
         let witnesses = self.usable_of(cx, chunk, others);
         // A copy that moves is given up in the end. It may be the only one that has the block.
         let leaving = if goal == Goal::Move { self.leaving_copy(chunk).map_or(0, bit) } else { 0 };
-        let is_away = leaving & !of_job & !self.usable_of(cx, chunk, leaving) != 0;
+        let is_behind = leaving & self.image.marks(chunk).behind != 0;
+        let may_come =
+            !is_behind || self.leaving_copy(chunk).is_some_and(|copy| self.may_come(cx, self.member_of(chunk, copy)));
+        let is_away = leaving & !of_job & !self.usable_of(cx, chunk, leaving) != 0 && may_come;
+        if is_away {
+            // A paused node may be needed.
+            self.note_failed(cx);
+        }
         if is_away || !self.know_marks(cx, chunk, of_job) {
             return self.source_is_corrupt(cx, chunk);
         }
@@ -128,6 +135,10 @@ impl Copies {
             (Phase::Write(_), _) => {}
             (Phase::Read, Ok(bytes)) => return self.block_read(cx, chunk, copy, &bytes),
             (Phase::Read, Err(failure)) if rescue.believed & bit(copy) != 0 => {
+                return self.job_failed(cx, chunk, copy, failure);
+            }
+            // It may have the block: a mark in its place would be for good.
+            (Phase::Read, Err(failure)) if failure != Failure::Corrupt && is_target => {
                 return self.job_failed(cx, chunk, copy, failure);
             }
             (Phase::Read, Err(_)) => return self.try_next(cx, chunk),
@@ -252,6 +263,7 @@ impl Copies {
         let Some((at, _)) = self.block_of_run(chunk) else { return };
         let block = at / DIGEST_BLOCK_BYTES;
         if is_corrupt(hash) {
+            self.note_hopeless(cx, chunk, at);
             self.tell_unreadable(cx, chunk, at);
         } else {
             self.counters.mended += 1;

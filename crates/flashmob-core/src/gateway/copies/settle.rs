@@ -151,8 +151,10 @@ impl Copies {
     /// A member's device fails flushes, and may for long: nothing is copied to it for a while.
     pub(super) fn flush_failed(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.note_failed(cx);
+        self.forget_kept(member);
         let until = cx.now + self.settle_after;
         let Some(state) = self.members.get_mut(usize::from(member)) else { return };
+        state.has_failed_flush = true;
         state.calm_until = state.calm_until.max(until);
         if cx.now >= state.tell_flush_at {
             state.tell_flush_at = cx.now + TELL_AGAIN;

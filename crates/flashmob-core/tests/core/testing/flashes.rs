@@ -45,6 +45,8 @@ pub struct Flash {
     pub fails_writes: Option<Failure>,
     /// How it fails zeros that are to be written.
     pub fails_zeroes: Option<Failure>,
+    /// It fails flushes.
+    pub fails_flushes: bool,
     /// It answers nothing.
     pub is_silent: bool,
     /// Its maps tell where it has zeros.
@@ -120,6 +122,7 @@ impl Flash {
                     map.push(BLOCK as u32, is_hole);
                 }
             }
+            Op::Flush if self.fails_flushes => return Err(Failure::Io),
             Op::Flush => {}
             Op::Trim => return Err(Failure::NotSupported),
         }
@@ -187,6 +190,7 @@ impl FlashBed {
             fails_maps: None,
             fails_writes: None,
             fails_zeroes: None,
+            fails_flushes: false,
             is_silent: false,
             tells_holes: false,
             seen: Vec::new(),

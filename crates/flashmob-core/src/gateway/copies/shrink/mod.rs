@@ -201,6 +201,8 @@ impl Copies {
         self.log.wait(number, Waiter::Freed);
         self.chunks.split_off(&chunks);
         self.rot.split_off(&chunks);
+        self.heals.split_off(&chunks);
+        self.hopeless.split_off(&chunks);
         self.stuck.split_off(&chunks);
         self.behind_last.split_off(&chunks);
         self.moves.forget_behind(chunks);
