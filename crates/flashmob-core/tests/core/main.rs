@@ -12,6 +12,7 @@ mod copies_hedge;
 mod copies_joins;
 mod copies_lease;
 mod copies_loss;
+mod copies_min_current;
 mod copies_moves;
 mod copies_open;
 mod copies_pause;

@@ -164,7 +164,9 @@ impl Copies {
         let is_nobodys = |c: &Change| c.request == Some(RequestKey::default());
         let is_late = |c: &Change| cx.now - c.begun.max(self.unstalled_since) >= self.timeout;
         let late = self.changes.iter().filter(|(_, c)| is_nobodys(c) && is_late(c));
-        for (place, chunk, is_sent) in late.map(|(place, c)| (place, c.chunk, c.is_sent)).collect::<Vec<_>>() {
+        let late: Vec<_> = late.map(|(place, c)| (place, c.chunk, c.is_sent)).collect();
+        let is_any = !late.is_empty();
+        for (place, chunk, is_sent) in late {
             if is_sent && self.current(chunk).count_ones() > 1 {
                 self.doubt.insert(chunk);
             }
@@ -178,6 +180,10 @@ impl Copies {
             if is_sent {
                 self.compare_soon(cx, chunk);
             }
+        }
+        if is_any {
+            // They may wait for nothing else.
+            self.review_flushes(cx);
         }
     }
 
