@@ -236,6 +236,34 @@ fn a_copy_that_had_all_until_it_fell_behind_is_believed_with_what_was_under_way(
 }
 
 #[test]
+fn a_copy_that_fell_behind_at_a_pause_is_believed_though_it_is_to_be_made_equal_then() {
+    // As above, and the node of the copy is paused first: then all of it is behind already.
+    let mut bed = behind();
+    let (source, node) = (bed.place_of(0, SOURCE), bed.place_of(0, BEHIND));
+    let right = with_ones(bed.block(0, SOURCE, 5));
+    submit(&mut bed, Op::Write, 9 * BLOCK, BLOCK);
+    bed.pass(SECOND / 10);
+    bed.rot(0, SOURCE, 5);
+    bed.nodes[source].is_silent = true;
+    submit(&mut bed, Op::Write, 5 * BLOCK, HALF);
+    bed.serve();
+    for is_paused in [true, false] {
+        assert_eq!(bed.bed.gateway.pause_node(bed.bed.now, 0, node, is_paused), Ok(()));
+    }
+    assert_eq!(marks(&bed).behind, 1 << BEHIND);
+    let resynced = bed.bed.gateway.resync_node(bed.bed.now, 0, node).unwrap();
+    assert_eq!((resynced.copies, resynced.lacked), (1, 1));
+    bed.nodes[source].is_silent = false;
+    bed.serve();
+    bed.until_connecting(node);
+    bed.link(node);
+    bed.pass(5 * SECOND);
+    assert!(bed.results().iter().all(Result::is_ok));
+    assert!(bed.is_clean() && marks(&bed).behind == 0 && marked(&bed) == 0);
+    assert!((0..2).all(|copy| bed.block(0, copy, 5) == right));
+}
+
+#[test]
 fn a_copy_that_missed_a_change_of_the_block_is_not_believed() {
     let mut bed = resynced();
     let node = bed.place_of(0, BEHIND);

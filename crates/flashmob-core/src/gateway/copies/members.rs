@@ -319,6 +319,7 @@ impl Copies {
         self.counters.restored += 1;
         self.search_anew(member);
         self.give_up_member(cx, member);
+        self.forget_kept(member);
         let (mut only, mut lost) = (0, Vec::new());
         let mut lacking: Vec<(u32, Marks)> = Vec::new();
         for (chunk, copy) in self.image.chunks_of(member) {
@@ -370,7 +371,6 @@ impl Copies {
                 self.leave(chunk, bit(copy));
             }
         }
-        self.forget_kept(member);
     }
 
     /// The copies of a member were declared behind, all at once: lets what is under way go on without them.

@@ -128,6 +128,7 @@ impl Copies {
         self.search_anew(member);
         self.forget_scrub_of(cx, member);
         self.give_up_member(cx, member);
+        self.forget_kept(member);
         self.after_bulk(cx, member);
         Ok((seq, accepted))
     }
