@@ -38,6 +38,13 @@ struct Bed {
 
 impl Bed {
     fn new(map: MapImage, files: [Files; 2], keeps_age: bool) -> Bed {
+        let mut bed = Bed::unlinked(map, files, keeps_age);
+        (0..2).for_each(|node| bed.link(node, [node as u8 + 1; 16]));
+        bed.pass(Duration::from_secs(1));
+        bed
+    }
+
+    fn unlinked(map: MapImage, files: [Files; 2], keeps_age: bool) -> Bed {
         let spec = VolumeSpec {
             layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
             links: 1,
@@ -46,19 +53,8 @@ impl Bed {
         };
         let mut bed = GatewayBed::new(gateway_config(spec));
         let client = bed.gateway.native_opened(0).unwrap();
-        let mut bed = Bed {
-            bed,
-            client,
-            files,
-            new: Default::default(),
-            is_up: [false; 2],
-            keeps_age,
-            commits: 0,
-            durable_frames: 0,
-        };
-        (0..2).for_each(|node| bed.link(node, [node as u8 + 1; 16]));
-        bed.pass(Duration::from_secs(1));
-        bed
+        let (new, is_up) = (Default::default(), [false; 2]);
+        Bed { bed, client, files, new, is_up, keeps_age, commits: 0, durable_frames: 0 }
     }
 
     fn started(keeps_age: bool) -> Bed {
@@ -122,7 +118,7 @@ impl Bed {
                         self.files[node].mirror = std::mem::take(&mut self.new[node]);
                     }
                     if put.is_durable {
-                        self.files[node].age = Some((put.state.epoch, put.state.version));
+                        self.files[node].age = Some(put.state.age());
                     }
                     MirrorPut { state: put.state, is_kept: true }.encode(&mut answers);
                 }
@@ -333,4 +329,27 @@ fn extents_grow_older_once_a_period_and_not_without_changes() {
     let (commits, frames) = (bed.commits - commits, bed.durable_frames - frames);
     assert!((periods - 1..=periods + 2).contains(&commits), "{commits} batches in {periods} periods");
     assert!((2 * (periods - 1)..=2 * (periods + 1)).contains(&frames), "{frames} frames to two nodes");
+}
+
+#[test]
+fn extents_grow_older_though_mirrors_have_all_that_was_decided() {
+    let mut map = pair_map();
+    map.apply(&Record::Epoch { epoch: 1, nonce: 4 }).unwrap();
+    let mut bed = Bed::unlinked(map, Default::default(), true);
+    // The mirror of each has durably what the map had when it was linked, so its age is on record already.
+    for node in 0..2 {
+        bed.link(node, [node as u8 + 1; 16]);
+        bed.pass(Duration::from_secs(1));
+        assert_eq!(bed.files[node].age, bed.bed.gateway.map(0).unwrap().members()[node].seen);
+    }
+    let linked = bed.files.clone();
+    // Always the same chunk: mirrors get that it is open, not durably, before extents grow older, and nothing else is decided.
+    for _ in 0..3 * PERIOD.as_secs() {
+        bed.change();
+    }
+    for (node, linked) in linked.iter().enumerate() {
+        assert!(bed.files[node].age > linked.age, "node {node}");
+        let known = bed.bed.gateway.map(0).unwrap().members()[node].seen;
+        assert!(known > linked.age, "node {node}: {known:?}");
+    }
 }

@@ -45,7 +45,9 @@ impl Copies {
         self.ages.due = None;
         let is_news = std::mem::take(&mut self.ages.is_changed) || self.log.wanted() != self.ages.last;
         if self.mirrors.keepers().next().is_some() {
-            self.record_ages();
+            if !self.record_ages() && is_news {
+                self.record_age_again();
+            }
             // The last time, too: so there is something to record the next time, and mirrors get that.
             self.mirrors.have_durably(self.log.wanted());
             if is_news {
@@ -57,7 +59,9 @@ impl Copies {
         self.ages.due
     }
 
-    fn record_ages(&mut self) {
+    /// Returns whether there was something to record.
+    fn record_ages(&mut self) -> bool {
+        let before = self.log.wanted();
         // At most MEMBERS_MAX.
         for member in 0..self.members.len() as u16 {
             let known = self.image.members().get(usize::from(member)).and_then(|known| known.seen);
@@ -65,6 +69,18 @@ impl Copies {
             if let Some((epoch, version)) = age {
                 self.decide(Record::Seen { member, epoch, version });
             }
+        }
+        self.log.wanted() != before
+    }
+
+    /// Mirrors may have all that was decided, though not durably, and get nothing more then: one age is recorded once more, which they get durably.
+    fn record_age_again(&mut self) {
+        let seen = self.image.members().iter().map(|known| known.seen);
+        let of = |(member, (state, seen)): (u16, (&super::Member, Option<_>))| {
+            seen.filter(|_| state.keeps_age).map(|seen| (member, seen))
+        };
+        if let Some((member, (epoch, version))) = (0..).zip(self.members.iter().zip(seen)).find_map(of) {
+            self.decide(Record::Seen { member, epoch, version });
         }
     }
 
