@@ -6,6 +6,7 @@ use flashmob_core::gateway::{BatchMode, LATENESS_MAX};
 use flashmob_core::op::Op;
 use rand::Rng;
 
+use super::client::Pending;
 use super::fault::Fault;
 use super::trace::What;
 use super::{Client, ClientPlan, World};
@@ -47,14 +48,17 @@ impl World {
         // Nor is one lost that waits behind another, while a map whose end was dropped waits for nodes.
         let is_shaky = is_shaky || self.waited_at.is_some();
         let timeouts = if is_shaky { LATENESS_MAX } else { self.silences_max().clamp(1, LATENESS_MAX) };
-        let patience = self.scenario.volume.timeout * timeouts + slack;
+        // Changes that lack current copies fail one after another, and a read of their bytes waits with each.
+        let is_turn_awaited = |p: &Pending| p.op == Op::Read && self.scenario.copies_needed() > 1;
+        let timeouts_of = |p: &Pending| if is_turn_awaited(p) { LATENESS_MAX } else { timeouts };
+        let patience_of = |p: &Pending| self.scenario.volume.timeout * timeouts_of(p) + slack;
         for (c, client) in self.clients.iter().enumerate() {
             let is_exempt = self.is_crowded() || self.is_client_of_former(c);
             // Where memory is short, a request may wait in its connection until the others want nothing more.
-            let late = client.open.iter().find(|(_, p)| !is_exempt && self.ctx.now - p.at > patience);
-            if let Some((cookie, _)) = late {
-                let text = format!("client {c} has no answer to #{cookie} after {} ms", patience.as_millis());
-                return self.ctx.fail(text);
+            let late = client.open.iter().find(|(_, p)| !is_exempt && self.ctx.now - p.at > patience_of(p));
+            if let Some((cookie, pending)) = late {
+                let patience_ms = patience_of(pending).as_millis();
+                return self.ctx.fail(format!("client {c} has no answer to #{cookie} after {patience_ms} ms"));
             }
         }
         self.check_limits();
