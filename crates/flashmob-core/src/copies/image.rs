@@ -239,6 +239,13 @@ impl MapImage {
         self.open_all()
     }
 
+    /// What counts a start that the map may have lost with its end, before the present one: a node that was linked in that start takes another with its
+    /// number for a second gateway. It counts no decision.
+    #[must_use]
+    pub fn lost_start(&self, nonce: u64) -> Option<Record> {
+        self.is_cut.then(|| Record::Epoch { epoch: self.epoch + 1, nonce })
+    }
+
     /// Takes copies for behind that are so in an earlier state of the map, unless none would be left.
     pub(super) fn fall_behind_as_in(&mut self, map: &MapImage) -> Result<(), MapError> {
         for chunk in 0..self.chunks().min(map.chunks()) {

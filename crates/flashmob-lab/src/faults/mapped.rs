@@ -168,16 +168,19 @@ impl World {
             }
             self.store_map(replayed.image.version(), encode_snapshot(&replayed.image), true);
         }
-        let (epoch, nonce) = (replayed.image.epoch() + 1, self.ctx.rng.random());
-        let record = Record::Epoch { epoch, nonce };
         let number = replayed.image.version() + 1;
-        if let Err(error) = replayed.image.apply(&record) {
+        let nonce = if replayed.image.is_cut() { self.ctx.rng.random() } else { 0 };
+        let mut records = Vec::from_iter(replayed.image.lost_start(nonce));
+        let epoch = replayed.image.epoch() + 1 + records.len() as u64;
+        records.push(Record::Epoch { epoch, nonce: self.ctx.rng.random() });
+        if let Err(error) = records.iter().try_for_each(|record| replayed.image.apply(record)) {
             self.ctx.fail(format!("the epoch cannot be counted: {error}"));
         }
         let mut batch = Vec::new();
-        if let Err(error) = encode_batch(&mut batch, number, &[record]) {
+        if let Err(error) = encode_batch(&mut batch, number, &records) {
             self.ctx.fail(format!("the epoch cannot be recorded: {error}"));
         }
+        let number = replayed.image.version();
         self.sign_map(Some(number), &batch);
         self.map.store(batch, false);
         self.note_map_file(true);

@@ -257,8 +257,9 @@ fn take_charge(
     let first = image.version() + 1;
     let home = home_of(file.path());
     // A new home counts as another start, not as a decision: nodes refuse maps that lack decisions.
-    let starts = 1 + u64::from(image.home().is_some_and(|known| known != home));
-    let mut records = vec![start_record(&image, starts)];
+    let mut records = Vec::from_iter(image.lost_start(nonce()));
+    let starts = 1 + records.len() as u64 + u64::from(image.home().is_some_and(|known| known != home));
+    records.push(start_record(&image, starts));
     if image.home() != Some(home) {
         check_home(&file, &image, takes_over)?;
         records.push(Record::Home { home });
@@ -341,8 +342,11 @@ fn open_fitting(
 
 /// A start of a gateway, which counts as so many.
 fn start_record(image: &MapImage, starts: u64) -> Record {
-    let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
-    Record::Epoch { epoch: image.epoch() + starts, nonce }
+    Record::Epoch { epoch: image.epoch() + starts, nonce: nonce() }
+}
+
+fn nonce() -> u64 {
+    u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]))
 }
 
 /// Refuses a map that was last used elsewhere, unless this gateway `takes_over`.

@@ -111,6 +111,24 @@ fn a_torn_tail_is_dropped_at_every_byte() {
 }
 
 #[test]
+fn a_start_that_may_be_lost_with_the_end_of_a_map_is_counted_before_the_next() {
+    let (image, file, ends) = sample();
+    assert_eq!(image.lost_start(5), None, "nothing was dropped");
+    // The start with epoch 1 is lost.
+    let mut left = replay(&file[..ends[1] - 1]).unwrap().image;
+    left.cut().unwrap();
+    let decisions = left.decisions();
+    let lost = left.lost_start(5).expect("the end was dropped");
+    left.apply(&lost).unwrap();
+    left.apply(&Record::Epoch { epoch: left.epoch() + 1, nonce: 6 }).unwrap();
+    assert_eq!(
+        (left.epoch(), left.decisions()),
+        (2, decisions),
+        "no node has seen its number, and none lacks a decision"
+    );
+}
+
+#[test]
 fn a_torn_snapshot_is_refused_at_every_byte() {
     let (_, file, ends) = sample();
     assert_eq!(replay(&[]), Err(ReplayError::Empty));
