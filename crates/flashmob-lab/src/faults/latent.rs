@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use flashmob_core::copies::{MapImage, Place};
+use flashmob_core::op::Op;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -96,10 +97,10 @@ impl World {
         is_struck
     }
 
-    /// Whether requests may fail for what rotted unread: if nodes may be away meanwhile.
-    pub(super) fn is_unread_rot_to_blame(&self) -> bool {
+    /// Whether requests may fail for what rotted unread: if nodes may be away meanwhile, and changes if others of the same bytes are under way.
+    pub(super) fn is_unread_rot_to_blame(&self, op: Op) -> bool {
         let is_harmless = |fault: &Fault| matches!(fault, Fault::Latent(..) | Fault::Pause(..) | Fault::Resync(_));
-        !self.scenario.faults.iter().all(|(_, fault)| is_harmless(fault))
+        op.mutates() || !self.scenario.faults.iter().all(|(_, fault)| is_harmless(fault))
     }
 
     /// Once all is calm: each block that rotted unread is on a copy still. A gateway that is killed takes along what it knew of changes that were under

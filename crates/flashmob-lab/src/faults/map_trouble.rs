@@ -91,11 +91,15 @@ impl World {
         }
     }
 
-    /// Whether a request that was asked for then may fail because decisions cannot be recorded. Reads may not, unless a node was away.
+    /// Whether a request that was asked for then may fail because decisions cannot be recorded. Reads may not, unless a node was away, or its copies were
+    /// declared behind though it was there: a read waits with a change of its bytes.
     pub(super) fn is_map_to_blame(&self, op: Op, asked: Time) -> bool {
         let trouble = &self.map_trouble;
         let until = trouble.full_until.max(trouble.slow_until + SLOW_COMMIT) + AFTERMATH;
-        let needs_it = op.mutates() || op == Op::Flush || (0..self.nodes.len()).any(|n| self.is_excused(n, asked));
+        let falls_behind = |fault: &Fault| matches!(fault, Fault::Latent(..) | Fault::Pause(..) | Fault::Resync(_));
+        let is_of_nodes = (0..self.nodes.len()).any(|n| self.is_excused(n, asked))
+            || self.scenario.faults.iter().any(|(_, fault)| falls_behind(fault));
+        let needs_it = op.mutates() || op == Op::Flush || is_of_nodes;
         needs_it && trouble.since.is_some_and(|since| since <= self.ctx.now) && asked < until
     }
 }

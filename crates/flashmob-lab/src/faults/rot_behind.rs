@@ -99,12 +99,12 @@ impl World {
             let is_touched = from < block_end && at < end;
             is_touched && (op == Op::Read || from > at || end < block_end)
         };
-        op != Op::Flush && op != Op::Map && self.rotten_blocks().any(|at| spans.iter().any(|span| needs(at, span)))
+        op != Op::Flush && op != Op::Map && self.rotten_blocks(op).any(|at| spans.iter().any(|span| needs(at, span)))
     }
 
     /// Blocks that were struck, and may be missed.
-    fn rotten_blocks(&self) -> impl Iterator<Item = &u64> {
-        let unread = self.unread.iter().filter(|_| self.is_unread_rot_to_blame());
+    fn rotten_blocks(&self, op: Op) -> impl Iterator<Item = &u64> {
+        let unread = self.unread.iter().filter(move |_| self.is_unread_rot_to_blame(op));
         self.struck.iter().chain(unread)
     }
 
