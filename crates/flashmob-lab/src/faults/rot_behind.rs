@@ -20,14 +20,16 @@ use super::{Event, World};
 const LOOK_EVERY: Duration = Duration::from_millis(3);
 
 /// Draws whether that happens, and when. Not where all copies may lose power, which makes what they have right; where a map forgets
-/// which copies are behind; or where slots change hands, whose bytes nobody may miss. A node falls behind for it.
+/// which copies are behind; where slots change hands, whose bytes nobody may miss; or where a node gets another flash, as a rotten copy may fall behind
+/// beside it. A node falls behind for it.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     let is_in_the_way = |fault: &Fault| {
-        use Fault::{Blackout, Copy, Grow, Join, Lie, Remove, Shrink, Standby, StoreAway};
+        use Fault::{Blackout, Copy, Grow, Join, Lie, Remove, Replace, Shrink, Standby, StoreAway, Swap};
         let is_of_slots = matches!(fault, Grow(_) | Join(_) | Remove(_) | Shrink(..));
         is_of_slots
             || fault.is_of_other_maps()
             || matches!(fault, Blackout(..) | Copy(..) | Lie(..) | Standby(_) | StoreAway(_))
+            || matches!(fault, Replace(..) | Swap(..))
     };
     let is_drawn = rng.random_ratio(1, 5);
     let Some(plan) = scenario.copies.as_ref().filter(|plan| is_drawn && plan.copies > 1) else { return };
