@@ -19,7 +19,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 32] {
+fn faults_of_copies() -> [Fault; 33] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -54,6 +54,7 @@ fn faults_of_copies() -> [Fault; 32] {
         Fault::HotBackup(0, Parts { extent: true, identity: false, mirror: false }, time),
         Fault::MapRot(0, time, None),
         Fault::Resync(0),
+        Fault::Latent(0, 1, None),
     ]
 }
 
