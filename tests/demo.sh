@@ -24,7 +24,7 @@ for word in 'auto' '100' 'p99' 'reads/s'; do
     grep -q -- "$word" "$DIR/demo.out" || { cat "$DIR/demo.out" >&2; fail "its table does not mention '$word'"; }
 done
 pass 'its table has the modes of P1'
-for line in 'is killed, and its file deleted' 'its copies are made again' 'every byte compared' 'the old file is back at node 3: refused'; do
+for line in 'is killed, and its files deleted' 'its copies are made again' 'every byte compared' 'the old files are back at node 3: refused'; do
     grep -q -- "$line" "$DIR/demo.out" || { cat "$DIR/demo.out" >&2; fail "its second act does not say '$line'"; }
 done
 pass 'a node was lost with its file, and replaced'

@@ -83,7 +83,7 @@ impl Cluster {
     pub fn lose(&mut self, number: usize, into: &Path) -> anyhow::Result<()> {
         self.nodes[number].kill();
         std::fs::create_dir(into)?;
-        for name in names(number) {
+        for name in files_of(&self.dir, number)? {
             std::fs::rename(self.dir.join(&name), into.join(&name))?;
         }
         Ok(())
@@ -99,7 +99,10 @@ impl Cluster {
     /// Stops a node, and starts it with the files that it had once.
     pub fn bring_back(&mut self, number: usize, from: &Path, extent_bytes: u64) -> anyhow::Result<()> {
         self.nodes[number].kill();
-        for name in names(number) {
+        for name in files_of(&self.dir, number)? {
+            std::fs::remove_file(self.dir.join(name))?;
+        }
+        for name in files_of(from, number)? {
             std::fs::rename(from.join(&name), self.dir.join(&name))?;
         }
         self.start_again(number, extent_bytes)
@@ -147,8 +150,13 @@ fn start_node(dir: &Path, number: usize, extent_bytes: u64, listen: &str) -> any
     Process::start(dir, &format!("node-{number}"), of_this_binary(&args.map(str::to_string))?)
 }
 
-/// The files of a node: its extent, and what is kept beside it.
-fn names(number: usize) -> [String; 2] {
+/// The files of a node in a folder: its extent, and what is kept beside it.
+fn files_of(dir: &Path, number: usize) -> std::io::Result<Vec<String>> {
     let extent = format!("node-{number}.extent");
-    [extent.clone(), format!("{extent}.flashmob")]
+    let names: Vec<String> = std::fs::read_dir(dir)?
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<Result<_, _>>()?;
+    let is_of_node =
+        |name: &String| name.strip_prefix(&extent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    Ok(names.into_iter().filter(is_of_node).collect())
 }

@@ -48,7 +48,7 @@ pub fn run(dir: &Path) -> anyhow::Result<()> {
     std::thread::sleep(Duration::from_millis(500));
     let saved = dir.join("saved");
     cluster.lose(LOST, &saved)?;
-    println!("node {LOST} is killed, and its file deleted");
+    println!("node {LOST} is killed, and its files deleted");
     let behind = |nodes: &[NodeDetails]| nodes[LOST].state != "ready" && member(nodes).is_some_and(|m| m.behind > 0);
     await_that(&gateway, behind)?;
 
@@ -65,7 +65,7 @@ pub fn run(dir: &Path) -> anyhow::Result<()> {
 
     cluster.bring_back(LOST, &saved, EXTENT_BYTES)?;
     await_that(&gateway, |nodes| nodes[LOST].state == "refused")?;
-    println!("the old file is back at node {LOST}: refused");
+    println!("the old files are back at node {LOST}: refused");
     compare(&gateway, &images[done.image], &dir)?;
     drop(gateway);
     Ok(())
