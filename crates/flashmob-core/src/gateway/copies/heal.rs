@@ -176,7 +176,6 @@ impl Copies {
             own.reserved_bytes = reserved_bytes;
         }
         if let Some(change) = self.changes.get_mut(place) {
-            change.has_left |= change.copies.contains(&At::Sent);
             (change.key, change.is_sent, change.was_held) = (key, false, true);
             change.copies = [At::NotSent; PLACES_MAX];
         }
