@@ -73,10 +73,6 @@ listed! {
         BehindClearedUnproven => "behind-cleared-unproven",
         /// A copy that is made from another gets changes of what is not hashed yet.
         JoinedChangedUnhashed => "joined-changed-unhashed",
-        /// A change that waited for a corrupt block is sent again after later ones of the same bytes.
-        HeldOvertaken => "held-overtaken",
-        /// What a copy lacks since it fell behind counts as kept there.
-        KeptUnlooked => "kept-unlooked",
         /// Requests that need a block which no current copy has fail at once, though a copy that is behind may have it.
         CorruptNotHeld => "corrupt-not-held",
         /// A late part of a read counts although another copy has answered it.

@@ -104,9 +104,16 @@ impl World {
     }
 
     /// Once all is calm: each block that rotted unread is on a copy still. A gateway that is killed takes along what it knew of changes that were under
-    /// way when the node's copies fell behind: then the block may be lost.
+    /// way when the node's copies fell behind: then the block may be lost. So it may if the node is away while its copies move.
     pub(super) fn check_unread(&mut self) {
-        if self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::GatewayRestart(_))) {
+        let faults = || self.scenario.faults.iter().map(|(_, fault)| fault);
+        let is_struck = |node: usize| faults().any(|fault| matches!(fault, Fault::Latent(of, ..) if *of == node));
+        let may_lose = |fault: &Fault| match fault {
+            Fault::GatewayRestart(_) | Fault::Balance => true,
+            Fault::Drain(node, _) => is_struck(*node),
+            _ => false,
+        };
+        if faults().any(may_lose) {
             return;
         }
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)).cloned() else { return };

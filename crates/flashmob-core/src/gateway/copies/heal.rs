@@ -156,7 +156,7 @@ impl Copies {
         if !each(self.current(chunk)).all(is_corrupt) {
             return false;
         }
-        let is_final = change.was_held || change.is_overtaken && !planted::is(Bug::HeldOvertaken);
+        let is_final = change.was_held || change.is_overtaken;
         self.want_kept(place);
         if is_final || self.is_hopeless(cx, chunk, (at, len)) || !self.may_heal(cx, chunk) {
             return false;
@@ -215,7 +215,7 @@ impl Copies {
             }
             Waiting::Read { .. } => false,
         };
-        self.held(change.chunk).iter().any(is_after) && !planted::is(Bug::HeldOvertaken)
+        self.held(change.chunk).iter().any(is_after)
     }
 
     /// A copy has answered a change: earlier ones that overlap, and wait or may have to, cannot be sent after it any more.
@@ -350,7 +350,7 @@ impl Copies {
         }
         let is_overtaken = |copies: &Copies, place: usize| copies.changes.get(place).is_some_and(|c| c.is_overtaken);
         let (overtaken, mut changes): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|&place| is_overtaken(self, place) && !planted::is(Bug::HeldOvertaken));
+            changes.into_iter().partition(|&place| is_overtaken(self, place));
         for place in overtaken {
             if self.current(chunk).count_ones() > 1 {
                 self.doubt.insert(chunk);

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use super::change::{At, Change};
 use super::chunk::Chunk;
 use super::{Copies, Cx, bit, each, mask};
-use crate::planted::{self, Bug};
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
 /// What copies of a chunk have that are behind. The gateway keeps it in memory while the chunk is in use.
@@ -81,7 +80,6 @@ impl Copies {
         let kept = self.chunks.get(&change.chunk).map_or(0, |state| state.kept.copies);
         if kept != 0
             && self.is_missed(change, kept)
-            && !planted::is(Bug::KeptUnlooked)
             && let Some(state) = self.chunks.get_mut(&change.chunk)
         {
             state.kept.note((change.at, change.len));
@@ -149,7 +147,7 @@ impl Copies {
         let mut under_way = state.changes.iter().filter_map(|&place| self.changes.get(place));
         let is_missed = state.kept.is_changed(block)
             || under_way.any(|change| change.overlaps(at, len) && self.is_missed(change, kept));
-        if is_missed && !planted::is(Bug::KeptUnlooked) { 0 } else { kept }
+        if is_missed { 0 } else { kept }
     }
 
     /// A copy lies elsewhere now.
