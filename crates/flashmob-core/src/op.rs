@@ -181,7 +181,7 @@ listed! {
 }
 
 impl Failure {
-    /// What a client is told of a failure that a node, or the volume's map, had with its request.
+    /// The failure that a client is told, where a node or the volume's map failed its request.
     ///
     /// The other reasons would speak of the client: that it may not write to this volume, or asked for what there is not. Programs take them for their own
     /// fault, or for settled; what a device does is an I/O error.

@@ -239,8 +239,8 @@ impl MapImage {
         self.open_all()
     }
 
-    /// What counts a start that the map may have lost with its end, before the present one: a node that was linked in that start takes another with its
-    /// number for a second gateway. It counts no decision.
+    /// The record that counts a start which the map may have lost with its end, before the present one: a node that was linked in that start takes another
+    /// with its number for a second gateway. No decision is counted by it.
     #[must_use]
     pub fn lost_start(&self, nonce: u64) -> Option<Record> {
         self.is_cut.then(|| Record::Epoch { epoch: self.epoch + 1, nonce })

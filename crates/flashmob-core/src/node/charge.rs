@@ -66,7 +66,7 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     Ok(())
 }
 
-/// What to do where the latest map is not there. Refusals have room for few words.
+/// The remedy where the latest map is not there. Refusals have room for few words.
 const OLD_MAP: &str = "move it away, and `flashmob volume recover`";
 
 /// Checks the numbers of a hello's charge against the generation of the key with which the gateway was let in.

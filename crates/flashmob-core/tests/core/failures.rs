@@ -1,4 +1,4 @@
-//! What clients are told of failures of nodes.
+//! Failures of nodes, as clients are told of them.
 
 use crate::testing::{FlashBed, GatewayBed, gateway_config, volume, welcome};
 use flashmob_core::op::{Failure, Op};

@@ -88,7 +88,7 @@ pub(super) struct MapDisk {
     last_at: usize,
     /// What is being appended, the number of its last record, and whether it replaces all.
     pub out: Option<(u64, Vec<u8>, bool)>,
-    /// It was written anew, and a loss of power may bring the old file back.
+    /// The map was written anew, and a loss of power may bring the old file back.
     pub renamed: Option<Renamed>,
 }
 

@@ -49,7 +49,7 @@ pub fn held_up(away: bool, failing: &[String]) -> String {
     }
 }
 
-/// What is left to be made current. `held_up`: why nothing was lately.
+/// Copies that are left to be made current. `held_up`: why nothing was lately.
 #[must_use]
 pub fn left(rebuild: &Rebuild, held_up: &str) -> Option<String> {
     let Rebuild { behind_copies, left_bytes, .. } = *rebuild;

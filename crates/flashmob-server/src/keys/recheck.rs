@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::folder::Folder;
 
-/// What may have changed.
+/// The files of the folder that are looked at, by name.
 const FILES: [&str; 10] = [
     "",
     "cluster.key",
@@ -24,7 +24,7 @@ const CLIENTS: &str = "clients";
 /// Inode and time of the last change, of owner, mode and content, of each file.
 type Seen = Vec<Option<(u64, i64, i64)>>;
 
-/// What was found at the last looks.
+/// Findings of the last looks.
 #[derive(Debug)]
 pub struct Recheck {
     folder: Folder,
@@ -34,7 +34,7 @@ pub struct Recheck {
     trouble: Option<String>,
 }
 
-/// What is to be told.
+/// News of the folder that are to be told.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
     /// A gateway would not start with what is there.

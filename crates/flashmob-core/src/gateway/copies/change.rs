@@ -59,7 +59,7 @@ impl Change {
         self.at < at + len && at < self.at + self.len
     }
 
-    /// Those of some copies that were sent it, and have not answered.
+    /// Copies, of some, that were sent the change and have not answered.
     fn unanswered(&self, copies: u8) -> u8 {
         mask(each(copies).filter(|&copy| self.copies[copy] == At::Sent))
     }
@@ -390,7 +390,7 @@ impl Copies {
         change.unanswered(self.holders(change.chunk) | joined)
     }
 
-    /// The same with copies that have fallen behind since, and are there: their answers tell whether they have what the others have.
+    /// Awaited copies, and those that have fallen behind since and are there: their answers tell whether they have what the others have.
     pub(super) fn awaited_or_kept(&self, cx: &Cx<'_>, change: &Change) -> u8 {
         self.awaited(change) | change.unanswered(self.kept_there(cx, change.chunk))
     }

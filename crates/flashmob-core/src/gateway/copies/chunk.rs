@@ -25,7 +25,7 @@ pub enum Waiting {
 pub struct Chunk {
     /// Changes that were sent and have not ended, in the order of sending.
     pub changes: Vec<usize>,
-    /// Those of them that change a part of a block.
+    /// Sent changes that change a part of a block.
     pub partial: Vec<usize>,
     pub waiting: VecDeque<Waiting>,
     /// Changes that wait for the chunk to be durably open. They go before what waits.
@@ -44,7 +44,7 @@ pub struct Chunk {
     pub voided: u8,
     /// A range that no change may touch: the job on the chunk copies it.
     pub lock: Option<(u32, u32)>,
-    /// What its copies that are behind have all the same.
+    /// Blocks that copies behind have all the same.
     pub kept: Kept,
 }
 

@@ -249,7 +249,7 @@ impl Copies {
         self.heals.get(&chunk).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Those of them whose blocks are corrupt on all current copies.
+    /// Requests that wait and whose blocks are corrupt on all current copies.
     fn ill(&self, chunk: u32) -> impl Iterator<Item = &Held> {
         self.held(chunk).iter().filter(|held| held.is_ill)
     }
@@ -327,7 +327,7 @@ impl Copies {
         }
     }
 
-    /// What waits is sent once more. A block that is still corrupt fails it.
+    /// Sends requests once more that wait. A block that is still corrupt fails them.
     fn release_held(&mut self, cx: &mut Cx<'_>, chunk: u32, is_over: impl Fn(&Held) -> bool) {
         let Some(held) = self.heals.remove(&chunk) else { return };
         let (over, left): (Vec<_>, Vec<_>) = held.into_iter().partition(is_over);

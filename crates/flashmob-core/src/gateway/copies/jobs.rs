@@ -82,7 +82,7 @@ pub struct Job {
     pub step: Step,
     /// The digests of the range tell what corrupt blocks should be.
     pub is_told: bool,
-    /// What differs in the range, in the reverse order; blocks to rescue come last, so that they are the first.
+    /// Bytes of the range that differ. The last is taken first: blocks to rescue, then the others from the first on.
     pub runs: Vec<Run>,
     /// Requests of it that are not answered: by copy.
     pub open: Vec<(usize, RequestKey)>,

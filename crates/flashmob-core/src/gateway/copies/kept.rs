@@ -1,4 +1,4 @@
-//! What copies that fell behind have all the same: the blocks that no change has reached since.
+//! Blocks that copies which fell behind have all the same, as no change has reached them since.
 //!
 //! A block that was being changed when a copy fell behind may be on that copy with the change, and corrupt on the current one, which refused the change.
 //! Then no CRC-32 proves what the copy behind has. It is right all the same: it has all that was acknowledged, and a change at most that was sent to both
@@ -11,7 +11,7 @@ use super::chunk::Chunk;
 use super::{Copies, Cx, bit, each, mask};
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
-/// What copies of a chunk have that are behind. The gateway keeps it in memory while the chunk is in use.
+/// Blocks of a chunk that copies behind have. The gateway keeps the state in memory while the chunk is in use.
 #[derive(Debug, Default)]
 pub struct Kept {
     copies: u8,
@@ -132,7 +132,7 @@ impl Copies {
         }
     }
 
-    /// The same for some chunks in a row.
+    /// Limits what is known of some chunks in a row, of which only these copies are behind.
     pub(super) fn limit_kept_of(&mut self, first: u32, count: u32, behind: u8) {
         for (_, state) in self.chunks.range_mut(first..first.saturating_add(count)) {
             state.kept.limit(behind);

@@ -59,7 +59,7 @@ pub struct Member {
     pub sync: Option<RequestKey>,
     /// When that may be tried again.
     pub sync_again: Time,
-    /// Its device has failed a flush: what could not be written may be gone from its memory, too.
+    /// The device has failed a flush: what could not be written may be gone from its memory, too.
     pub has_failed_flush: bool,
     /// When the owner may be told again that its device fails flushes.
     pub tell_flush_at: Time,

@@ -45,7 +45,7 @@ pub struct Flash {
     pub fails_writes: Option<Failure>,
     /// How it fails zeros that are to be written.
     pub fails_zeroes: Option<Failure>,
-    /// It fails flushes.
+    /// The node fails flushes.
     pub fails_flushes: bool,
     /// It answers nothing.
     pub is_silent: bool,

@@ -50,7 +50,7 @@ pub enum MoveError {
     Claimed,
 }
 
-/// What to do where the room on nodes that are not linked is not counted.
+/// The remedy where the room on nodes that are not linked is not counted.
 pub(in super::super) fn unheard(names: &str) -> String {
     format!(
         "not linked: {names}, so neither the room there counts, nor that an extent has grown. Try again once they are linked, or add a node (`flashmob volume add`)"
